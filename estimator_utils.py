@@ -1,0 +1,521 @@
+"""What both runners share: the Estimator seam, run configuration, hooks,
+starting from a checkpoint, and the files beside the checkpoints.
+"""
+
+import contextlib
+import json
+import os
+import sys
+import time
+
+from absl import flags
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+import bert_utils
+import modeling
+
+CONFIG_NAME = "albert_config.json"
+VOCAB_NAME = "vocab.txt"
+
+
+def _load_estimator():
+  """The Estimator API of this TensorFlow, or one sentence on what to do."""
+  if not hasattr(tf, "estimator"):
+    raise ImportError(
+        "TensorFlow %s has no Estimator; install one from 1.15 to 2.15, such"
+        " as `pip install tensorflow==2.15.1` on Python 3.9 to 3.11" %
+        tf.__version__)
+  return tf.estimator
+
+
+estimator = _load_estimator()
+
+
+# ---------------------------------------------------------------------- flags
+
+
+def define_flags():
+  """Defines the flags that every runner has."""
+  flags.DEFINE_string(
+      "bert_config_file", None,
+      "Json file of the model config; it specifies the architecture.")
+  flags.DEFINE_alias("albert_config_file", "bert_config_file")
+  flags.DEFINE_string(
+      "output_dir", None,
+      "Folder for checkpoints, logs and results; made if need be.")
+  flags.DEFINE_string(
+      "init_checkpoint", None,
+      "Checkpoint to start from; without it, weights are initialized anew.")
+  flags.DEFINE_bool(
+      "allow_partial_init", False,
+      "Start even if no encoder variable, or a config of another kind, stands"
+      " beside --init_checkpoint.")
+  flags.DEFINE_integer("save_checkpoints_steps", 1000,
+                       "Steps between two checkpoints.", lower_bound=1)
+  flags.DEFINE_integer("keep_checkpoint_max", 20,
+                       "How many checkpoints to keep; 0 keeps all.",
+                       lower_bound=0)
+  flags.DEFINE_integer("log_steps", 100,
+                       "Steps between two lines of training progress.",
+                       lower_bound=1)
+  flags.DEFINE_integer("seed", 12345,
+                       "Seed of initial weights, shuffling and dropout.")
+  flags.DEFINE_integer("iterations_per_loop", 1000,
+                       "TPU: steps in each call of the device.", lower_bound=1)
+  flags.DEFINE_bool("use_tpu", False, "Whether to run on a TPU.")
+  flags.DEFINE_string("tpu_name", None,
+                      "TPU: name or grpc://ip:8470 address; needed unless"
+                      " --master is given.")
+  flags.DEFINE_string("tpu_zone", None, "TPU: its zone, if not this one.")
+  flags.DEFINE_string("gcp_project", None,
+                      "TPU: its project, if not this one.")
+  flags.DEFINE_string("master", None, "Address of a TensorFlow master.")
+  flags.DEFINE_integer("num_tpu_cores", 8, "TPU: number of cores.",
+                       lower_bound=1)
+
+
+@contextlib.contextmanager
+def exit_on_bad_input():
+  """Ends the process with the message alone where an input is at fault.
+
+  For the part of `main` that checks flags, configs and files: a traceback
+  says nothing to the person who mistyped a path.
+  """
+  try:
+    yield
+  except (ValueError, OSError, tf.errors.OpError) as error:
+    message = getattr(error, "message", None) or str(error)
+    sys.exit("%s: error: %s" % (os.path.basename(sys.argv[0]), message))
+
+
+# ------------------------------------------------------------------ Estimator
+
+
+def check_tpu_flags(use_tpu, tpu_name, master, paths):
+  """Raises a ValueError where a TPU could not work, before waiting for it.
+
+  Args:
+    use_tpu: bool.
+    tpu_name: string or None.
+    master: string or None.
+    paths: dict, flag name -> path that the TPU's host must reach.
+  """
+  if not use_tpu:
+    return
+  if not tpu_name and not master:
+    raise ValueError("--use_tpu needs --tpu_name (or --master)")
+  for flag, path in paths.items():
+    if path and not path.startswith("gs://"):
+      raise ValueError("a TPU reads and writes Google Cloud Storage only: --%s"
+                       " must start with gs://, found %s" % (flag, path))
+
+
+def make_estimator(model_fn, options, train_batch_size, eval_batch_size,
+                   predict_batch_size=None):
+  """Makes the TPUEstimator, which runs on CPU and GPU too.
+
+  Args:
+    model_fn: function of (features, labels, mode, params).
+    options: object with the values of `define_flags` as attributes.
+    train_batch_size: int, global.
+    eval_batch_size: int, global.
+    predict_batch_size: int, global, or None.
+
+  Returns:
+    TPUEstimator; its params have "batch_size".
+  """
+  cluster = None
+  if options.use_tpu and options.tpu_name:
+    cluster = tf.distribute.cluster_resolver.TPUClusterResolver(
+        options.tpu_name, zone=options.tpu_zone, project=options.gcp_project)
+  # Progress is the business of `TrainingLogHook`; the TPU's own loop, which
+  # it cannot look into, logs by itself.
+  log_step_count_steps = options.log_steps if options.use_tpu else None
+  run_config = estimator.tpu.RunConfig(
+      cluster=cluster,
+      master=options.master,
+      model_dir=options.output_dir,
+      tf_random_seed=options.seed,
+      save_checkpoints_steps=options.save_checkpoints_steps,
+      keep_checkpoint_max=options.keep_checkpoint_max,
+      log_step_count_steps=log_step_count_steps,
+      tpu_config=estimator.tpu.TPUConfig(
+          iterations_per_loop=options.iterations_per_loop,
+          num_shards=options.num_tpu_cores,
+          per_host_input_for_training=(
+              estimator.tpu.InputPipelineConfig.PER_HOST_V2)))
+  return estimator.tpu.TPUEstimator(
+      use_tpu=options.use_tpu,
+      model_fn=model_fn,
+      config=run_config,
+      train_batch_size=train_batch_size,
+      eval_batch_size=eval_batch_size,
+      predict_batch_size=predict_batch_size)
+
+
+# ---------------------------------------------------------------- checkpoints
+
+
+def init_from_checkpoint(init_checkpoint, use_tpu, allow_partial=False):
+  """Makes the trainable variables start from a checkpoint.
+
+  Args:
+    init_checkpoint: path or None.
+    use_tpu: bool; a TPU wants the assignment in a scaffold function.
+    allow_partial: bool; no matching encoder variable is a warning then.
+
+  Returns:
+    A scaffold function for a TPU's spec, or None.
+
+  Raises:
+    ValueError: shapes differ, or nothing of the encoder matches.
+  """
+  if not init_checkpoint:
+    return None
+  tvars = tf.trainable_variables()
+  match = bert_utils.match_checkpoint(tvars, init_checkpoint)
+  bert_utils.check_shapes(match, init_checkpoint)
+  _report_match(tvars, match, init_checkpoint, allow_partial)
+
+  def assign():
+    if match.assignment_map:
+      tf.train.init_from_checkpoint(init_checkpoint, match.assignment_map)
+
+  if not use_tpu:
+    assign()
+    return None
+
+  def scaffold_fn():
+    assign()
+    return tf.train.Scaffold()
+
+  return scaffold_fn
+
+
+def _report_match(tvars, match, init_checkpoint, allow_partial):
+  """Logs what came from the checkpoint; stops if nothing of the encoder."""
+  encoder = [bert_utils.variable_name(var) for var in tvars
+             if "/encoder/" in var.name]
+  matched = [name for name in encoder if name in match.assignment_map]
+  tf.logging.info(
+      "checkpoint %s: %d variables matched, %d missing (initialized anew), %d"
+      " unexpected (not used)", init_checkpoint, len(match.assignment_map),
+      len(match.missing), len(match.unexpected))
+  for kind, names in (("missing", match.missing),
+                      ("unexpected", match.unexpected)):
+    for name in names:
+      tf.logging.info("  %s: %s", kind, name)
+  if matched:
+    return
+  names = [name for name, _ in tf.train.list_variables(init_checkpoint)]
+  message = (
+      "0 of %d encoder variables matched the checkpoint %s, whose layout looks"
+      " like %s; give a checkpoint of the model's layout (or"
+      " --allow_partial_init to go on)" % (
+          len(encoder), init_checkpoint, bert_utils.describe_layout(names)))
+  if not allow_partial:
+    raise ValueError(message)
+  tf.logging.warning(message)
+
+
+# What two models of equal variables may still differ in.
+_INVISIBLE_KEYS = ("ln_type", "num_attention_heads", "num_hidden_layers",
+                   "hidden_act")
+
+
+def check_config_beside(bert_config, checkpoint, allow_partial=False):
+  """Compares a config with the one beside a checkpoint, if there is one.
+
+  Norm position, heads, activation and (with shared weights) layers leave no
+  trace in a checkpoint's variables: a wrong pair would load and be useless.
+
+  Args:
+    bert_config: BertConfig.
+    checkpoint: path of a checkpoint or of its folder, or None.
+    allow_partial: bool; a difference is a warning then.
+
+  Raises:
+    ValueError: a key differs.
+  """
+  if not checkpoint:
+    return
+  folder = checkpoint if tf.gfile.IsDirectory(checkpoint) else (
+      os.path.dirname(checkpoint))
+  path = os.path.join(folder, CONFIG_NAME)
+  if not tf.gfile.Exists(path):
+    return
+  stored = modeling.BertConfig.from_json_file(path)
+  for key in _INVISIBLE_KEYS:
+    ours, theirs = getattr(bert_config, key), getattr(stored, key)
+    if ours != theirs:
+      message = (
+          "the model config has %s \"%s\", but %s beside the checkpoint says"
+          " \"%s\"; use that config (or --allow_partial_init to go on)" % (
+              key, ours, path, theirs))
+      if not allow_partial:
+        raise ValueError(message)
+      tf.logging.warning(message)
+
+
+def check_init_checkpoint(init_checkpoint):
+  """Returns the checkpoint's prefix; a folder stands for its latest.
+
+  Raises:
+    ValueError: there is no checkpoint.
+  """
+  if not init_checkpoint:
+    return None
+  if tf.gfile.IsDirectory(init_checkpoint):
+    latest = tf.train.latest_checkpoint(init_checkpoint)
+    if latest is None:
+      raise ValueError("--init_checkpoint: there is no checkpoint in the"
+                       " folder %s" % init_checkpoint)
+    return latest
+  for ending in (".index", ".data-00000-of-00001"):
+    if init_checkpoint.endswith(ending):
+      init_checkpoint = init_checkpoint[:-len(ending)]
+  if not tf.train.checkpoint_exists(init_checkpoint):
+    raise ValueError(
+        "--init_checkpoint: there is no checkpoint %s (its files would end in"
+        " .index and .data-00000-of-00001)" % init_checkpoint)
+  return init_checkpoint
+
+
+def checkpoint_step(checkpoint):
+  """The global step that a checkpoint holds; 0 where it holds none."""
+  reader = tf.train.load_checkpoint(checkpoint)
+  if not reader.has_tensor("global_step"):
+    return 0
+  return int(reader.get_tensor("global_step"))
+
+
+def step_checkpoints(folder):
+  """All checkpoints `model.ckpt-<step>` of a folder, oldest first.
+
+  Other `*.index` files, such as a downloaded checkpoint's, are left alone.
+
+  Args:
+    folder: path.
+
+  Returns:
+    List of (step, checkpoint prefix).
+  """
+  found = []
+  for path in tf.gfile.Glob(os.path.join(folder, "model.ckpt-*.index")):
+    prefix = path[:-len(".index")]
+    step = prefix.rpartition("-")[2]
+    if step.isdigit():
+      found.append((int(step), prefix))
+  return sorted(found)
+
+
+# ------------------------------------------------------- files beside the run
+
+
+def write_text(path, text):
+  """Writes a small file whole or not at all: a new name, then a rename."""
+  temporary = path + ".tmp"
+  with tf.gfile.GFile(temporary, "w") as writer:
+    writer.write(text)
+  tf.gfile.Rename(temporary, path, overwrite=True)
+
+
+def prepare_output_dir(output_dir, bert_config, vocab_file=None):
+  """Makes the folder; puts config and vocabulary beside the checkpoints.
+
+  Raises:
+    ValueError: the folder cannot be made or written to.
+  """
+  try:
+    tf.gfile.MakeDirs(output_dir)
+    write_text(os.path.join(output_dir, CONFIG_NAME),
+               bert_config.to_json_string())
+    target = os.path.join(output_dir, VOCAB_NAME)
+    if vocab_file and os.path.abspath(vocab_file) != os.path.abspath(target):
+      tf.gfile.Copy(vocab_file, target, overwrite=True)
+  except (OSError, tf.errors.OpError) as error:
+    raise ValueError("--output_dir %s cannot be written to: %s" % (
+        output_dir, getattr(error, "message", error))) from error
+
+
+def write_results(output_dir, name, results):
+  """Writes `<name>.txt`, a line `key = value` each, and `<name>.json`.
+
+  Args:
+    output_dir: path.
+    name: string, such as "eval_results".
+    results: dict of numbers, strings, lists; numpy's numbers are fine.
+  """
+  plain = {key: _plain(value) for key, value in results.items()}
+  write_text(os.path.join(output_dir, name + ".txt"), "".join(
+      "%s = %s\n" % (key, plain[key]) for key in sorted(plain)))
+  write_text(os.path.join(output_dir, name + ".json"),
+             json.dumps(plain, ensure_ascii=False, indent=2,
+                        sort_keys=True) + "\n")
+
+
+def _plain(value):
+  """Turns numpy's scalars and arrays into what json takes."""
+  if isinstance(value, (np.generic, np.ndarray)):
+    return value.tolist()
+  return value
+
+
+# ---------------------------------------------------------------------- hooks
+
+
+def publish(tensors):
+  """Gives scalars the names by which the training hooks find them.
+
+  Args:
+    tensors: dict, key -> scalar Tensor; "loss", "learning_rate" and
+      "gradient_norm" must be among them.
+  """
+  # An absolute scope: the hooks look in one place, whoever built the model.
+  with tf.name_scope("training_log/"):
+    for key, tensor in tensors.items():
+      tf.cast(tensor, tf.float32, name=key)
+
+
+def _published(keys):
+  graph = tf.get_default_graph()
+  return {key: graph.get_tensor_by_name("training_log/%s:0" % key)
+          for key in keys}
+
+
+class StopOnNonFiniteHook(tf.train.SessionRunHook):
+  """Stops training at the first loss or gradient norm that is not finite.
+
+  The gradient is looked at too, and before checkpoints are written: so no
+  checkpoint holds the weights of the bad update.
+  """
+
+  def __init__(self, model_dir):
+    self._model_dir = model_dir
+
+  def begin(self):
+    self._tensors = _published(["loss", "learning_rate", "gradient_norm"])
+    self._tensors["step"] = tf.train.get_global_step()
+
+  def before_run(self, run_context):
+    del run_context
+    return tf.train.SessionRunArgs(self._tensors)
+
+  def after_run(self, run_context, run_values):
+    del run_context
+    values = run_values.results
+    if np.isfinite(values["loss"]) and np.isfinite(values["gradient_norm"]):
+      return
+    raise FloatingPointError(
+        "training diverged at step %d: loss %s, gradient norm %s, learning"
+        " rate %g; the last checkpoint is %s; restart from it with a lower"
+        " --learning_rate or a longer --num_warmup_steps" % (
+            values["step"], values["loss"], values["gradient_norm"],
+            values["learning_rate"],
+            tf.train.latest_checkpoint(self._model_dir) or "none"))
+
+
+class TrainingLogHook(tf.train.SessionRunHook):
+  """Logs means since the last line, speed and time to go; TensorBoard too."""
+
+  def __init__(self, keys, log_steps, num_train_steps, batch_size,
+               tokens_per_example, model_dir, steps_per_epoch=None):
+    """Makes the hook.
+
+    Args:
+      keys: list of the published scalars to log, in order.
+      log_steps: int, steps between two lines.
+      num_train_steps: int, where training ends.
+      batch_size: int, global.
+      tokens_per_example: int, slots of a sequence.
+      model_dir: path, where TensorBoard's events go.
+      steps_per_epoch: float or None.
+    """
+    self._keys = list(keys)
+    self._log_steps = log_steps
+    self._num_train_steps = num_train_steps
+    self._batch_size = batch_size
+    self._tokens_per_example = tokens_per_example
+    self._model_dir = model_dir
+    self._steps_per_epoch = steps_per_epoch
+
+  def begin(self):
+    self._tensors = _published(self._keys)
+    self._step_tensor = tf.train.get_global_step()
+    self._writer = tf.summary.FileWriterCache.get(self._model_dir)
+
+  def after_create_session(self, session, coord):
+    del coord
+    self._start(session.run(self._step_tensor))
+
+  def _start(self, step):
+    self._first_step = step
+    self._start_time = time.time()
+    self._sums = dict.fromkeys(self._keys, 0.0)
+    self._count = 0
+
+  def before_run(self, run_context):
+    del run_context
+    return tf.train.SessionRunArgs((self._tensors, self._step_tensor))
+
+  def after_run(self, run_context, run_values):
+    values, _ = run_values.results
+    for key in self._keys:
+      self._sums[key] += float(values[key])
+    self._count += 1
+    # The step in run_values may have been read before this update.
+    step = self._first_step + self._count
+    if step % self._log_steps == 0 or step == self._num_train_steps:
+      self._log(int(run_context.session.run(self._step_tensor)))
+
+  def _log(self, step):
+    seconds = max(time.time() - self._start_time, 1e-9)
+    means = {key: total / self._count for key, total in self._sums.items()}
+    steps_per_second = self._count / seconds
+    means["examples_per_second"] = steps_per_second * self._batch_size
+    means["tokens_per_second"] = (
+        means["examples_per_second"] * self._tokens_per_example)
+    eta = int((self._num_train_steps - step) / steps_per_second)
+    epoch = ("" if not self._steps_per_epoch else
+             " epoch %.2f" % (step / self._steps_per_epoch))
+    tf.logging.info(
+        "step %d/%d%s | %s | %.1f examples/s, %.0f tokens/s, ETA %d:%02d:%02d",
+        step, self._num_train_steps, epoch,
+        ", ".join("%s %.4g" % (key, means[key]) for key in self._keys),
+        means["examples_per_second"], means["tokens_per_second"],
+        eta // 3600, eta // 60 % 60, eta % 60)
+    self._writer.add_summary(tf.Summary(value=[
+        tf.Summary.Value(tag="train/" + key, simple_value=value)
+        for key, value in means.items()]), step)
+    self._start(step)
+
+  def end(self, session):
+    step = int(session.run(self._step_tensor))
+    if self._count and step > self._first_step:
+      self._log(step)
+    self._writer.flush()
+
+
+def training_hooks(keys, options, num_train_steps, batch_size,
+                   tokens_per_example, steps_per_epoch=None):
+  """The hooks of a training run; on a TPU none can look inside its loop."""
+  if options.use_tpu:
+    return []
+  return [
+      StopOnNonFiniteHook(options.output_dir),
+      TrainingLogHook(keys, options.log_steps, num_train_steps, batch_size,
+                      tokens_per_example, options.output_dir,
+                      steps_per_epoch)]
+
+
+def count_parameters():
+  """Number of trainable parameters of the default graph."""
+  return sum(var.shape.num_elements() for var in tf.trainable_variables())
+
+
+def log_trainable_variables():
+  """Logs every trainable variable with its shape, and how many there are."""
+  for var in tf.trainable_variables():
+    tf.logging.info("  %s, shape %s", var.name, var.shape)
+  tf.logging.info("%d trainable parameters", count_parameters())

@@ -1,0 +1,1098 @@
+"""Chinese ALBERT: configuration, model and building blocks.
+
+Needs TensorFlow 1.15 or any 2.x (graph code by `tensorflow.compat.v1`) and
+`bert_utils.py`; nothing else, so that other projects can import it.
+
+  config = modeling.BertConfig.from_json_file("albert_config_tiny.json")
+  model = modeling.BertModel(config, is_training=False, input_ids=input_ids)
+  pooled_output = model.get_pooled_output()
+
+What ALBERT changes in BERT (Lan et al., https://arxiv.org/abs/1909.11942) and
+what is an option here: embeddings of E columns that are projected to H ones
+(`embedding_size`), layers that share their weights (`shared_type`); besides,
+the norm stands after the residual sum as in BERT or before each block
+(`ln_type`; Xiong et al., https://arxiv.org/abs/2002.04745).
+
+Letters in the comments on shapes:
+  B  batch size             H  hidden size            N  attention heads
+  S  sequence length        E  embedding size         D  size of a head, H / N
+  F  S of the queries       V  vocabulary size        P  predictions a sequence
+  T  S of the keys          I  intermediate size
+"""
+
+import collections
+import copy
+import difflib
+import json
+import math
+import numbers
+
+import tensorflow.compat.v1 as tf
+
+# Some are imported for those who take them from here, as from BERT's modeling.
+from bert_utils import assert_rank  # noqa: F401
+from bert_utils import get_assignment_map_from_checkpoint  # noqa: F401
+from bert_utils import get_shape_list
+from bert_utils import reshape_from_matrix
+from bert_utils import reshape_to_matrix
+
+LN_TYPES = ("postln", "preln")
+SHARED_TYPES = ("all", "attention", "ffn", "none")
+LAYOUTS = ("zh",)
+
+# Keys of the peers' json files that no code reads, theirs or ours.
+_IGNORED_KEYS = frozenset([
+    "directionality", "pooler_fc_size", "pooler_num_attention_heads",
+    "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type",
+    "net_structure_type", "gap_size", "num_memory_blocks",
+    "down_scale_factor"])
+
+
+class BertConfig(object):
+  """Configuration of a model: every key, its default and its meaning."""
+
+  def __init__(self,
+               vocab_size,
+               hidden_size=768,
+               num_hidden_layers=12,
+               num_attention_heads=12,
+               intermediate_size=3072,
+               hidden_act="gelu",
+               hidden_dropout_prob=0.1,
+               attention_probs_dropout_prob=0.1,
+               max_position_embeddings=512,
+               type_vocab_size=16,
+               initializer_range=0.02,
+               embedding_size=128,
+               ln_type="postln",
+               shared_type="all",
+               layout="zh",
+               final_layer_norm=False):
+    """Constructs a configuration; its sizes are checked by `validate`.
+
+    Args:
+      vocab_size: int, V, number of tokens in the vocabulary.
+      hidden_size: int, H, width of the encoder and of the pooler.
+      num_hidden_layers: int, number of encoder layers.
+      num_attention_heads: int, N, attention heads of each layer.
+      intermediate_size: int, I, width inside the feed-forward block.
+      hidden_act: string or function, activation of the feed-forward block.
+      hidden_dropout_prob: float, dropout after embeddings and projections.
+      attention_probs_dropout_prob: float, dropout of attention probabilities.
+      max_position_embeddings: int, longest sequence that has positions.
+      type_vocab_size: int, number of segment types.
+      initializer_range: float, standard deviation of initial weights.
+      embedding_size: int, E, width of the token embeddings before they are
+        projected to `hidden_size`.
+      ln_type: "postln" (norm after each residual sum, as BERT) or "preln"
+        (norm before each block). None means "postln".
+      shared_type: which weights the layers share: "all", "attention", "ffn"
+        or "none". None means "none".
+      layout: how variables are named and embeddings built; "zh" is
+        albert_zh's layout.
+      final_layer_norm: bool, pre-LN only: a closing norm over the encoder's
+        output. albert_zh's pre-LN checkpoints have none.
+    """
+    self.vocab_size = vocab_size
+    self.hidden_size = hidden_size
+    self.num_hidden_layers = num_hidden_layers
+    self.num_attention_heads = num_attention_heads
+    self.intermediate_size = intermediate_size
+    self.hidden_act = hidden_act
+    self.hidden_dropout_prob = hidden_dropout_prob
+    self.attention_probs_dropout_prob = attention_probs_dropout_prob
+    self.max_position_embeddings = max_position_embeddings
+    self.type_vocab_size = type_vocab_size
+    self.initializer_range = initializer_range
+    self.embedding_size = embedding_size
+    self.ln_type = ln_type
+    self.shared_type = shared_type
+    self.layout = layout
+    self.final_layer_norm = final_layer_norm
+    self._validate_choices()
+
+  @classmethod
+  def from_dict(cls, json_object):
+    """Constructs a `BertConfig` from a dict of parameters.
+
+    A key that is not known is kept as an attribute and warned of, with the
+    nearest known key. A missing `layout` is inferred from the keys.
+
+    Args:
+      json_object: dict, key -> value.
+
+    Returns:
+      BertConfig.
+
+    Raises:
+      ValueError: a choice (`ln_type`, `shared_type`, `layout`) is not known.
+    """
+    config = cls(vocab_size=None)
+    known = set(config.__dict__)
+    for key, value in json_object.items():
+      if key not in known and key not in _IGNORED_KEYS:
+        near = difflib.get_close_matches(key, sorted(known), n=1)
+        tf.logging.warning(
+            "unknown key \"%s\" in the model config has no effect%s", key,
+            "; did you mean \"%s\"?" % near[0] if near else "")
+      setattr(config, key, value)
+    if "layout" not in json_object:
+      config.layout = infer_layout(json_object)
+      tf.logging.info("layout of the model config, inferred: %s",
+                      config.layout)
+    config._validate_choices()
+    return config
+
+  @classmethod
+  def from_json_file(cls, json_file):
+    """Constructs a `BertConfig` from a json file.
+
+    Args:
+      json_file: path, local or remote.
+
+    Returns:
+      BertConfig.
+
+    Raises:
+      ValueError: the file is missing, or is not a json object.
+    """
+    if not tf.gfile.Exists(json_file):
+      raise ValueError("there is no model config at %s" % json_file)
+    with tf.gfile.GFile(json_file, "r") as reader:
+      text = reader.read()
+    try:
+      json_object = json.loads(text)
+    except ValueError as error:
+      raise ValueError("the model config %s is not valid json: %s" %
+                       (json_file, error)) from error
+    if not isinstance(json_object, dict):
+      raise ValueError("the model config %s must be a json object, {...}" %
+                       json_file)
+    return cls.from_dict(json_object)
+
+  def to_dict(self):
+    """Serializes this instance to a dict."""
+    return copy.deepcopy(self.__dict__)
+
+  def to_json_string(self):
+    """Serializes this instance to a json string that ends in a newline."""
+    return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
+
+  def validate(self):
+    """Raises a ValueError unless a model can be built from these values."""
+    self._validate_choices()
+    for key in ("vocab_size", "hidden_size", "embedding_size",
+                "num_hidden_layers", "num_attention_heads",
+                "intermediate_size", "max_position_embeddings",
+                "type_vocab_size"):
+      value = getattr(self, key)
+      if (isinstance(value, bool) or not isinstance(value, numbers.Integral)
+          or value < 1):
+        raise ValueError("%s in the model config must be a positive integer,"
+                         " found %r" % (key, value))
+    if self.hidden_size % self.num_attention_heads != 0:
+      raise ValueError(
+          "hidden_size %d in the model config is not a multiple of"
+          " num_attention_heads %d" % (self.hidden_size,
+                                       self.num_attention_heads))
+    for key in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+      value = getattr(self, key)
+      if value is not None and not 0 <= value < 1:
+        raise ValueError("%s in the model config must be at least 0 and below"
+                         " 1, found %r" % (key, value))
+    if self.final_layer_norm and self.ln_type != "preln":
+      raise ValueError("final_layer_norm in the model config goes with"
+                       " ln_type \"preln\" only, found \"%s\"" % self.ln_type)
+    get_activation(self.hidden_act)
+
+  def _validate_choices(self):
+    """Checks the keys that name a choice; None becomes the name it means."""
+    if self.ln_type is None:
+      self.ln_type = "postln"
+    if self.shared_type is None:
+      self.shared_type = "none"
+    _check_choice("ln_type", self.ln_type, LN_TYPES)
+    _check_choice("shared_type", self.shared_type, SHARED_TYPES)
+    _check_choice("layout", self.layout, LAYOUTS)
+
+
+def _check_choice(key, value, choices):
+  if value not in choices:
+    raise ValueError("%s in the model config must be one of %s, found %r" %
+                     (key, ", ".join(choices), value))
+
+
+def infer_layout(json_object):
+  """Says which family's keys a config without `layout` has.
+
+  Args:
+    json_object: dict, the keys of a config file.
+
+  Returns:
+    "google" for google-research/albert's, "bert" for plain BERT's, else "zh".
+  """
+  if "num_hidden_groups" in json_object:
+    return "google"
+  if not {"embedding_size", "ln_type", "shared_type"} & set(json_object):
+    return "bert"
+  return "zh"
+
+
+class BertModel(object):
+  """The encoder: embeddings, transformer layers, pooler.
+
+  Example:
+
+    # Already converted into the ids of word pieces:
+    input_ids = tf.constant([[31, 51, 99], [15, 5, 0]])
+    input_mask = tf.constant([[1, 1, 1], [1, 1, 0]])
+    token_type_ids = tf.constant([[0, 0, 1], [0, 0, 0]])
+
+    config = modeling.BertConfig(vocab_size=21128, hidden_size=312,
+        num_hidden_layers=4, num_attention_heads=12, intermediate_size=1248)
+    model = modeling.BertModel(config=config, is_training=True,
+        input_ids=input_ids, input_mask=input_mask,
+        token_type_ids=token_type_ids)
+    pooled_output = model.get_pooled_output()  # [2, 312]
+  """
+
+  def __init__(self,
+               config,
+               is_training,
+               input_ids,
+               input_mask=None,
+               token_type_ids=None,
+               use_one_hot_embeddings=False,
+               scope=None):
+    """Builds the graph of the model.
+
+    Args:
+      config: BertConfig.
+      is_training: bool; False switches every dropout off.
+      input_ids: int32 Tensor [B, S].
+      input_mask: int32 Tensor [B, S], 1 for tokens and 0 for padding;
+        default ones.
+      token_type_ids: int32 Tensor [B, S], segment of each token; default
+        zeros.
+      use_one_hot_embeddings: bool; look tokens up by a matrix product with
+        one-hot rows (faster on TPU) instead of `tf.gather`.
+      scope: string, variable scope; default "bert".
+
+    Raises:
+      ValueError: the config is invalid or a tensor has another rank than 2.
+    """
+    config = copy.deepcopy(config)
+    config.validate()
+    if not is_training:
+      config.hidden_dropout_prob = 0.0
+      config.attention_probs_dropout_prob = 0.0
+
+    batch_size, seq_length = get_shape_list(input_ids, expected_rank=2)
+    if input_mask is None:
+      input_mask = tf.ones([batch_size, seq_length], dtype=tf.int32)
+    if token_type_ids is None:
+      token_type_ids = tf.zeros([batch_size, seq_length], dtype=tf.int32)
+
+    with tf.variable_scope(scope, default_name="bert"):
+      with tf.variable_scope("embeddings"):
+        (word_embeddings, self.embedding_table,
+         self.embedding_table_2) = embedding_lookup_factorized(
+             input_ids=input_ids,
+             vocab_size=config.vocab_size,
+             hidden_size=config.hidden_size,
+             embedding_size=config.embedding_size,
+             initializer_range=config.initializer_range,
+             use_one_hot_embeddings=use_one_hot_embeddings)
+        self.embedding_output = embedding_postprocessor(
+            input_tensor=word_embeddings,
+            use_token_type=True,
+            token_type_ids=token_type_ids,
+            token_type_vocab_size=config.type_vocab_size,
+            initializer_range=config.initializer_range,
+            max_position_embeddings=config.max_position_embeddings,
+            dropout_prob=config.hidden_dropout_prob)
+
+      with tf.variable_scope("encoder"):
+        self.all_encoder_layers = _encoder(
+            self.embedding_output,
+            _mask_to_bias(tf.expand_dims(input_mask, axis=1)),
+            num_hidden_layers=config.num_hidden_layers,
+            num_attention_heads=config.num_attention_heads,
+            intermediate_size=config.intermediate_size,
+            intermediate_act_fn=get_activation(config.hidden_act),
+            hidden_dropout_prob=config.hidden_dropout_prob,
+            attention_probs_dropout_prob=config.attention_probs_dropout_prob,
+            initializer_range=config.initializer_range,
+            ln_type=config.ln_type,
+            shared_type=config.shared_type)
+        if config.final_layer_norm:
+          self.all_encoder_layers[-1] = layer_norm(
+              self.all_encoder_layers[-1], name="final_layer_norm")
+      self.sequence_output = self.all_encoder_layers[-1]
+
+      # A segment is represented by its first token, [CLS], passed through a
+      # dense layer that is pre-trained with the segment-level task.
+      with tf.variable_scope("pooler"):
+        first_token_tensor = tf.squeeze(self.sequence_output[:, 0:1, :],
+                                        axis=1)  # [B, H]
+        self.pooled_output = dense(
+            first_token_tensor, config.hidden_size, tf.tanh,
+            config.initializer_range)
+
+  def get_pooled_output(self):
+    """Float Tensor [B, H]: the first token through the pooler."""
+    return self.pooled_output
+
+  def get_sequence_output(self):
+    """Float Tensor [B, S, H]: the output of the last layer."""
+    return self.sequence_output
+
+  def get_all_encoder_layers(self):
+    """List of float Tensors [B, S, H]: the output of every layer."""
+    return self.all_encoder_layers
+
+  def get_embedding_output(self):
+    """Float Tensor [B, S, H]: the input of the first layer.
+
+    That is the sum of token, segment and position embeddings after layer
+    normalization and dropout.
+    """
+    return self.embedding_output
+
+  def get_embedding_table(self):
+    """Float Variable [V, E]: the token embeddings."""
+    return self.embedding_table
+
+  def get_embedding_table_2(self):
+    """Float Variable [E, H]: projects token embeddings to the hidden size."""
+    return self.embedding_table_2
+
+
+# ----------------------------------------------------------------- embeddings
+
+
+def embedding_lookup(input_ids,
+                     vocab_size,
+                     embedding_size=128,
+                     initializer_range=0.02,
+                     word_embedding_name="word_embeddings",
+                     use_one_hot_embeddings=False):
+  """Looks up token embeddings.
+
+  Args:
+    input_ids: int32 Tensor [B, S] (or [B, S, 1]).
+    vocab_size: int, V.
+    embedding_size: int, E.
+    initializer_range: float, standard deviation of the initial values.
+    word_embedding_name: string, name of the table.
+    use_one_hot_embeddings: bool; a matrix product instead of `tf.gather`.
+
+  Returns:
+    (float Tensor [B, S, E], the table [V, E]).
+  """
+  if input_ids.shape.ndims == 3:
+    input_ids = tf.squeeze(input_ids, axis=-1)
+  embedding_table = tf.get_variable(
+      name=word_embedding_name,
+      shape=[vocab_size, embedding_size],
+      initializer=create_initializer(initializer_range))
+  if not use_one_hot_embeddings:
+    return tf.gather(embedding_table, input_ids), embedding_table
+  input_shape = get_shape_list(input_ids, expected_rank=2)
+  one_hot_ids = tf.one_hot(tf.reshape(input_ids, [-1]), depth=vocab_size,
+                           dtype=embedding_table.dtype.base_dtype)
+  output = tf.matmul(one_hot_ids, embedding_table)  # [B * S, E]
+  return (tf.reshape(output, input_shape + [embedding_size]),
+          embedding_table)
+
+
+def embedding_lookup_factorized(input_ids,
+                                vocab_size,
+                                hidden_size,
+                                embedding_size=128,
+                                initializer_range=0.02,
+                                word_embedding_name="word_embeddings",
+                                use_one_hot_embeddings=False):
+  """Looks up token embeddings of E columns and projects them to H.
+
+  V * E + E * H parameters stand in place of V * H.
+
+  Args:
+    input_ids: int32 Tensor [B, S] (or [B, S, 1]).
+    vocab_size: int, V.
+    hidden_size: int, H.
+    embedding_size: int, E.
+    initializer_range: float, standard deviation of the initial values.
+    word_embedding_name: string, name of the table; the projection's has "_2"
+      appended.
+    use_one_hot_embeddings: bool; a matrix product instead of `tf.gather`.
+
+  Returns:
+    (float Tensor [B, S, H], the table [V, E], the projection [E, H]).
+  """
+  embeddings, embedding_table = embedding_lookup(
+      input_ids, vocab_size, embedding_size, initializer_range,
+      word_embedding_name, use_one_hot_embeddings)
+  project_variable = tf.get_variable(
+      name=word_embedding_name + "_2",
+      shape=[embedding_size, hidden_size],
+      initializer=create_initializer(initializer_range))
+  embeddings_shape = get_shape_list(embeddings)
+  output = tf.matmul(reshape_to_matrix(embeddings),
+                     project_variable)  # [B * S, H]
+  return (reshape_from_matrix(output, embeddings_shape), embedding_table,
+          project_variable)
+
+
+def embedding_postprocessor(input_tensor,
+                            use_token_type=False,
+                            token_type_ids=None,
+                            token_type_vocab_size=16,
+                            token_type_embedding_name="token_type_embeddings",
+                            use_position_embeddings=True,
+                            position_embedding_name="position_embeddings",
+                            initializer_range=0.02,
+                            max_position_embeddings=512,
+                            dropout_prob=0.1):
+  """Adds segment and position embeddings, then norm and dropout.
+
+  Args:
+    input_tensor: float Tensor [B, S, width].
+    use_token_type: bool, whether to add embeddings of `token_type_ids`.
+    token_type_ids: int32 Tensor [B, S]; needed with `use_token_type`.
+    token_type_vocab_size: int, number of segment types.
+    token_type_embedding_name: string, name of the table.
+    use_position_embeddings: bool, whether to add position embeddings.
+    position_embedding_name: string, name of the table.
+    initializer_range: float, standard deviation of the initial values.
+    max_position_embeddings: int, rows of the position table; S may be
+      shorter, never longer.
+    dropout_prob: float, dropout of the result.
+
+  Returns:
+    float Tensor [B, S, width].
+
+  Raises:
+    ValueError: `token_type_ids` is missing, or S is too long.
+  """
+  batch_size, seq_length, width = get_shape_list(input_tensor, expected_rank=3)
+  output = input_tensor
+
+  if use_token_type:
+    if token_type_ids is None:
+      raise ValueError("`token_type_ids` must be given if `use_token_type` is")
+    token_type_table = tf.get_variable(
+        name=token_type_embedding_name,
+        shape=[token_type_vocab_size, width],
+        initializer=create_initializer(initializer_range))
+    # So few rows: a product with one-hot rows beats a gather everywhere.
+    one_hot_ids = tf.one_hot(
+        tf.reshape(token_type_ids, [-1]), depth=token_type_vocab_size,
+        dtype=token_type_table.dtype.base_dtype)
+    token_type_embeddings = tf.matmul(one_hot_ids, token_type_table)
+    output += tf.reshape(token_type_embeddings,
+                         [batch_size, seq_length, width])
+
+  if use_position_embeddings:
+    position_table = tf.get_variable(
+        name=position_embedding_name,
+        shape=[max_position_embeddings, width],
+        initializer=create_initializer(initializer_range))
+    with tf.control_dependencies(
+        _assert_length_fits(seq_length, max_position_embeddings)):
+      # Positions are 0, 1, ..., S - 1 in every sequence: a slice does.
+      position_embeddings = tf.slice(position_table, [0, 0],
+                                     [seq_length, width])
+    output += tf.expand_dims(position_embeddings, axis=0)  # [1, S, width]
+
+  return layer_norm_and_dropout(output, dropout_prob)
+
+
+def _assert_length_fits(seq_length, max_position_embeddings):
+  """Checks S now where it is known, else by the returned assertions."""
+  message = ("the sequence is longer than max_position_embeddings %d in the"
+             " model config" % max_position_embeddings)
+  if isinstance(seq_length, int):
+    if seq_length > max_position_embeddings:
+      raise ValueError("%s: length %d; use a shorter max_seq_length" %
+                       (message, seq_length))
+    return []
+  return [tf.assert_less_equal(seq_length, max_position_embeddings,
+                               message=message)]
+
+
+# ------------------------------------------------------------------ attention
+
+
+def create_attention_mask_from_input_mask(from_tensor, to_mask):
+  """Creates a 3D attention mask from a 2D mask of the keys.
+
+  Args:
+    from_tensor: Tensor [B, F, ...].
+    to_mask: int32 Tensor [B, T], 1 for what may be attended to.
+
+  Returns:
+    float Tensor [B, F, T].
+  """
+  batch_size, from_seq_length = get_shape_list(
+      from_tensor, expected_rank=[2, 3])[:2]
+  to_seq_length = get_shape_list(to_mask, expected_rank=2)[1]
+  to_mask = tf.cast(
+      tf.reshape(to_mask, [batch_size, 1, to_seq_length]), tf.float32)
+  # Every query of a sequence sees the same keys; padded queries do too, their
+  # outputs are not used.
+  return tf.ones([batch_size, from_seq_length, 1], tf.float32) * to_mask
+
+
+def _mask_to_bias(attention_mask):
+  """Turns a mask [B, F or 1, T] into what is added to attention scores.
+
+  Masked keys get -10000, which leaves them a weight of 0 after the softmax.
+
+  Returns:
+    float32 Tensor [B, 1, F or 1, T]; the second axis is for the heads.
+  """
+  attention_mask = tf.expand_dims(attention_mask, axis=1)
+  return (1.0 - tf.cast(attention_mask, tf.float32)) * -10000.0
+
+
+# A dense layer's variables: kernel [in, out] and bias [out].
+Dense = collections.namedtuple("Dense", ["kernel", "bias"])
+
+
+def _dense_variables(input_width, units, initializer_range, dtype=tf.float32):
+  """Creates the variables of a dense layer in the current scope."""
+  kernel = tf.get_variable(
+      "kernel", [input_width, units], dtype=dtype,
+      initializer=create_initializer(initializer_range))
+  bias = tf.get_variable("bias", [units], dtype=dtype,
+                         initializer=tf.zeros_initializer())
+  return Dense(kernel, bias)
+
+
+def _project(input_tensor, weights, activation=None):
+  """Applies a dense layer to the rows of a matrix [rows, in]."""
+  output = tf.nn.bias_add(tf.matmul(input_tensor, weights.kernel),
+                          weights.bias)
+  return output if activation is None else activation(output)
+
+
+def dense(input_tensor, units, activation=None, initializer_range=0.02,
+          name="dense"):
+  """A fully connected layer; its variables are `<name>/{kernel,bias}`.
+
+  Args:
+    input_tensor: float Tensor [rows, in].
+    units: int, width of the output.
+    activation: function of a Tensor, or None for a linear layer.
+    initializer_range: float, standard deviation of the initial kernel.
+    name: string, variable scope.
+
+  Returns:
+    float Tensor [rows, units].
+  """
+  with tf.variable_scope(name):
+    weights = _dense_variables(input_tensor.shape.as_list()[-1], units,
+                               initializer_range,
+                               input_tensor.dtype.base_dtype)
+  return _project(input_tensor, weights, activation)
+
+
+def _attention_variables(from_width, to_width, units, initializer_range,
+                         dtype):
+  """Creates `query`, `key` and `value` in the current scope, in this order."""
+  weights = []
+  for name, width in (("query", from_width), ("key", to_width),
+                      ("value", to_width)):
+    with tf.variable_scope(name):
+      weights.append(
+          _dense_variables(width, units, initializer_range, dtype))
+  return weights
+
+
+def _join(weights):
+  """Puts dense layers of one input side by side: one product, not several."""
+  return Dense(tf.concat([w.kernel for w in weights], axis=1),
+               tf.concat([w.bias for w in weights], axis=0))
+
+
+def _split_heads(input_tensor, batch_size, seq_length, parts, num_heads,
+                 size_per_head):
+  """Splits joined projections into parts and heads.
+
+  Args:
+    input_tensor: float Tensor [B * S, parts * N * D].
+    batch_size: int or scalar Tensor, B.
+    seq_length: int or scalar Tensor, S.
+    parts: int, how many projections are joined.
+    num_heads: int, N.
+    size_per_head: int, D.
+
+  Returns:
+    List of `parts` float Tensors [B, N, S, D].
+  """
+  output = tf.reshape(
+      input_tensor, [batch_size, seq_length, parts, num_heads, size_per_head])
+  output = tf.transpose(output, [2, 0, 3, 1, 4])  # [parts, B, N, S, D]
+  return tf.unstack(output, num=parts, axis=0)
+
+
+def _attend(query, key, value, attention_bias, dropout_prob):
+  """Scaled dot-product attention of every head.
+
+  Args:
+    query: float Tensor [B, N, F, D].
+    key: float Tensor [B, N, T, D].
+    value: float Tensor [B, N, T, D].
+    attention_bias: float32 Tensor that broadcasts to [B, N, F, T], or None.
+    dropout_prob: float, dropout of the attention probabilities.
+
+  Returns:
+    float Tensor [B * F, N * D].
+  """
+  num_heads, from_seq_length, size_per_head = get_shape_list(query)[1:]
+  # Scaling the query costs F * D products a head, scaling scores F * T.
+  query = query * (1.0 / math.sqrt(size_per_head))
+  scores = tf.matmul(query, key, transpose_b=True)  # [B, N, F, T]
+  # The softmax stays in float32 whatever the activations are.
+  scores = tf.cast(scores, tf.float32)
+  if attention_bias is not None:
+    scores += attention_bias
+  probs = tf.cast(tf.nn.softmax(scores), value.dtype)
+  # Whole keys are dropped for a query, as in the original Transformer.
+  probs = dropout(probs, dropout_prob)
+  context = tf.matmul(probs, value)  # [B, N, F, D]
+  context = tf.transpose(context, [0, 2, 1, 3])  # [B, F, N, D]
+  return tf.reshape(context, [-1, num_heads * size_per_head])
+
+
+def attention_layer(from_tensor,
+                    to_tensor,
+                    attention_mask=None,
+                    num_attention_heads=1,
+                    size_per_head=512,
+                    query_act=None,
+                    key_act=None,
+                    value_act=None,
+                    attention_probs_dropout_prob=0.0,
+                    initializer_range=0.02,
+                    do_return_2d_tensor=False,
+                    batch_size=None,
+                    from_seq_length=None,
+                    to_seq_length=None):
+  """Multi-headed attention from `from_tensor` to `to_tensor`.
+
+  Vaswani et al., https://arxiv.org/abs/1706.03762, section 3.2. The variables
+  are `{query,key,value}/{kernel,bias}` in the current scope. The output
+  projection is not part of it.
+
+  Args:
+    from_tensor: float Tensor [B, F, width] or [B * F, width].
+    to_tensor: float Tensor [B, T, width] or [B * T, width].
+    attention_mask: Tensor [B, F, T] of 1 (attend) and 0 (do not), or None.
+    num_attention_heads: int, N.
+    size_per_head: int, D.
+    query_act: function, activation of the query projection, or None.
+    key_act: function, activation of the key projection, or None.
+    value_act: function, activation of the value projection, or None.
+    attention_probs_dropout_prob: float, dropout of the probabilities.
+    initializer_range: float, standard deviation of the initial kernels.
+    do_return_2d_tensor: bool, return [B * F, N * D] instead of [B, F, N * D].
+    batch_size: int, B; needed with 2D inputs only.
+    from_seq_length: int, F; needed with 2D inputs only.
+    to_seq_length: int, T; needed with 2D inputs only.
+
+  Returns:
+    float Tensor [B, F, N * D], or [B * F, N * D].
+
+  Raises:
+    ValueError: ranks differ, or sizes are missing.
+  """
+  from_shape = get_shape_list(from_tensor, expected_rank=[2, 3])
+  to_shape = get_shape_list(to_tensor, expected_rank=[2, 3])
+  if len(from_shape) != len(to_shape):
+    raise ValueError("`from_tensor` and `to_tensor` must have the same rank,"
+                     " found %d and %d" % (len(from_shape), len(to_shape)))
+  if len(from_shape) == 3:
+    batch_size, from_seq_length = from_shape[:2]
+    to_seq_length = to_shape[1]
+  elif batch_size is None or from_seq_length is None or to_seq_length is None:
+    raise ValueError("with 2D tensors, `batch_size`, `from_seq_length` and"
+                     " `to_seq_length` must all be given")
+
+  weights = _attention_variables(
+      from_shape[-1], to_shape[-1], num_attention_heads * size_per_head,
+      initializer_range, from_tensor.dtype.base_dtype)
+  from_tensor_2d = reshape_to_matrix(from_tensor)
+  to_tensor_2d = reshape_to_matrix(to_tensor)
+
+  heads = []
+  for tensor, seq_length, dense_weights, activation in (
+      (from_tensor_2d, from_seq_length, weights[0], query_act),
+      (to_tensor_2d, to_seq_length, weights[1], key_act),
+      (to_tensor_2d, to_seq_length, weights[2], value_act)):
+    heads += _split_heads(
+        _project(tensor, dense_weights, activation), batch_size, seq_length,
+        1, num_attention_heads, size_per_head)
+  bias = None if attention_mask is None else _mask_to_bias(attention_mask)
+  context = _attend(heads[0], heads[1], heads[2], bias,
+                    attention_probs_dropout_prob)
+  if do_return_2d_tensor:
+    return context
+  return tf.reshape(context, [batch_size, from_seq_length,
+                              num_attention_heads * size_per_head])
+
+
+# ---------------------------------------------------------------- transformer
+
+
+def transformer_model(input_tensor,
+                      attention_mask=None,
+                      hidden_size=768,
+                      num_hidden_layers=12,
+                      num_attention_heads=12,
+                      intermediate_size=3072,
+                      intermediate_act_fn=None,
+                      hidden_dropout_prob=0.1,
+                      attention_probs_dropout_prob=0.1,
+                      initializer_range=0.02,
+                      do_return_all_layers=False,
+                      share_parameter_across_layers=True,
+                      shared_type=None,
+                      adapter_fn=None):
+  """Post-LN transformer encoder: norm(x + block(x)), as BERT's.
+
+  Args:
+    input_tensor: float Tensor [B, S, H].
+    attention_mask: Tensor [B, S, S] of 1 (attend) and 0 (do not), or None.
+    hidden_size: int, H; a multiple of the heads.
+    num_hidden_layers: int.
+    num_attention_heads: int, N.
+    intermediate_size: int, I.
+    intermediate_act_fn: function; default `gelu`.
+    hidden_dropout_prob: float.
+    attention_probs_dropout_prob: float.
+    initializer_range: float, standard deviation of the initial kernels.
+    do_return_all_layers: bool, return every layer's output, not the last.
+    share_parameter_across_layers: bool: "all" or "none" of `shared_type`.
+    shared_type: "all", "attention", "ffn" or "none"; default by
+      `share_parameter_across_layers`.
+    adapter_fn: function (projection, layer_idx, part) -> Tensor of the same
+      shape, or None. It gets the attention's output projection (part
+      "attention") and the feed-forward block's (part "output"), float Tensor
+      [B * S, H], before it is added to the residual, and may create
+      variables: it is called in the scope `layer_<i>/<part>/adapter`.
+
+  Returns:
+    float Tensor [B, S, H], or a list of them.
+
+  Raises:
+    ValueError: sizes do not fit or an argument is not known.
+  """
+  if shared_type is None:
+    shared_type = "all" if share_parameter_across_layers else "none"
+  return _checked_encoder(
+      input_tensor, attention_mask, hidden_size, do_return_all_layers,
+      num_hidden_layers=num_hidden_layers,
+      num_attention_heads=num_attention_heads,
+      intermediate_size=intermediate_size,
+      intermediate_act_fn=intermediate_act_fn or gelu,
+      hidden_dropout_prob=hidden_dropout_prob,
+      attention_probs_dropout_prob=attention_probs_dropout_prob,
+      initializer_range=initializer_range,
+      ln_type="postln", shared_type=shared_type, adapter_fn=adapter_fn)
+
+
+def prelln_transformer_model(input_tensor,
+                             attention_mask=None,
+                             hidden_size=768,
+                             num_hidden_layers=12,
+                             num_attention_heads=12,
+                             intermediate_size=3072,
+                             intermediate_act_fn=None,
+                             hidden_dropout_prob=0.1,
+                             attention_probs_dropout_prob=0.1,
+                             initializer_range=0.02,
+                             do_return_all_layers=False,
+                             share_parameter_across_layers=True,
+                             shared_type="all",
+                             adapter_fn=None):
+  """Pre-LN transformer encoder: x + block(norm(x)).
+
+  There is no norm after the last layer (`final_layer_norm` of the config adds
+  one in `BertModel`). The norms have the names of the post-LN ones, so that a
+  checkpoint does not say which it is.
+
+  Args:
+    input_tensor: as in `transformer_model`, like all that is not listed here.
+    share_parameter_across_layers: bool; False is `shared_type` "none".
+    shared_type: "all", "attention", "ffn", "none" or None, which is "none".
+
+  Returns:
+    float Tensor [B, S, H], or a list of them.
+
+  Raises:
+    ValueError: sizes do not fit or an argument is not known.
+  """
+  if shared_type is None or not share_parameter_across_layers:
+    shared_type = "none"
+  return _checked_encoder(
+      input_tensor, attention_mask, hidden_size, do_return_all_layers,
+      num_hidden_layers=num_hidden_layers,
+      num_attention_heads=num_attention_heads,
+      intermediate_size=intermediate_size,
+      intermediate_act_fn=intermediate_act_fn or gelu,
+      hidden_dropout_prob=hidden_dropout_prob,
+      attention_probs_dropout_prob=attention_probs_dropout_prob,
+      initializer_range=initializer_range,
+      ln_type="preln", shared_type=shared_type, adapter_fn=adapter_fn)
+
+
+def _checked_encoder(input_tensor, attention_mask, hidden_size,
+                     do_return_all_layers, **encoder_args):
+  """What both public transformers do around `_encoder`."""
+  width = get_shape_list(input_tensor, expected_rank=3)[2]
+  if width != hidden_size:
+    raise ValueError(
+        "the width of the input, %s, is not hidden_size %d: layers add their"
+        " output to their input" % (width, hidden_size))
+  num_heads = encoder_args["num_attention_heads"]
+  if hidden_size % num_heads != 0:
+    raise ValueError("hidden_size %d is not a multiple of num_attention_heads"
+                     " %d" % (hidden_size, num_heads))
+  _check_choice("shared_type", encoder_args["shared_type"], SHARED_TYPES)
+  bias = None if attention_mask is None else _mask_to_bias(attention_mask)
+  layers = _encoder(input_tensor, bias, **encoder_args)
+  return layers if do_return_all_layers else layers[-1]
+
+
+# Variable scopes of one layer, relative to the encoder's.
+LayerScopes = collections.namedtuple(
+    "LayerScopes", ["attention_self", "attention_output", "attention_norm",
+                    "intermediate", "output", "output_norm"])
+
+
+def _zh_layer_scopes(layer_idx, shared_type):
+  """Scopes of a layer in albert_zh's layout; layers share equal scopes."""
+  layer = "layer_%d" % layer_idx if shared_type == "none" else "layer_shared"
+  attention_suffix = "_%d" % layer_idx if shared_type == "ffn" else ""
+  ffn_suffix = "_%d" % layer_idx if shared_type == "attention" else ""
+  attention = "%s/attention%s" % (layer, attention_suffix)
+  return LayerScopes(
+      attention_self=attention + "/self",
+      attention_output=attention + "/output/dense",
+      attention_norm=attention + "/output",
+      intermediate="%s/intermediate%s/dense" % (layer, ffn_suffix),
+      output="%s/output%s/dense" % (layer, ffn_suffix),
+      output_norm="%s/output%s" % (layer, ffn_suffix))
+
+
+class _ScopeVariables(object):
+  """Creates the variables of a scope once and hands them out again."""
+
+  def __init__(self):
+    self._created = {}
+
+  def get(self, scope, create_fn, *args):
+    """The variables that `create_fn(*args)` makes in the scope."""
+    key = (scope, create_fn)
+    if key not in self._created:
+      with tf.variable_scope(scope):
+        self._created[key] = create_fn(*args)
+    return self._created[key]
+
+
+def _joined_attention_variables(width, initializer_range, dtype):
+  return _join(_attention_variables(width, width, width, initializer_range,
+                                    dtype))
+
+
+def _encoder(input_tensor, attention_bias, num_hidden_layers,
+             num_attention_heads, intermediate_size, intermediate_act_fn,
+             hidden_dropout_prob, attention_probs_dropout_prob,
+             initializer_range, ln_type, shared_type, adapter_fn=None):
+  """The one transformer behind both norm positions and every sharing.
+
+  Args:
+    input_tensor: float Tensor [B, S, H].
+    attention_bias: float32 Tensor [B, 1, S or 1, S], or None.
+    ln_type: "postln" or "preln".
+    shared_type: "all", "attention", "ffn" or "none".
+    The others: see `transformer_model`.
+
+  Returns:
+    List of float Tensors [B, S, H], one a layer.
+  """
+  input_shape = get_shape_list(input_tensor, expected_rank=3)
+  batch_size, seq_length, width = input_shape
+  dtype = input_tensor.dtype.base_dtype
+  variables = _ScopeVariables()
+
+  def dense_in(scope, tensor, input_width, units, activation=None):
+    return _project(
+        tensor,
+        variables.get(scope, _dense_variables, input_width, units,
+                      initializer_range, dtype),
+        activation)
+
+  def attention_block(tensor, scopes):
+    joined = variables.get(scopes.attention_self, _joined_attention_variables,
+                           width, initializer_range, dtype)
+    query, key, value = _split_heads(
+        _project(tensor, joined), batch_size, seq_length, 3,
+        num_attention_heads, width // num_attention_heads)
+    context = _attend(query, key, value, attention_bias,
+                      attention_probs_dropout_prob)
+    return dense_in(scopes.attention_output, context, width, width)
+
+  def feed_forward_block(tensor, scopes):
+    intermediate = dense_in(scopes.intermediate, tensor, width,
+                            intermediate_size, intermediate_act_fn)
+    return dense_in(scopes.output, intermediate, intermediate_size, width)
+
+  def residual(tensor, block, scopes, norm_scope, layer_idx, part):
+    def norm(x):
+      return _normalize(x, variables.get(norm_scope, _norm_variables, width))
+
+    block_input = norm(tensor) if ln_type == "preln" else tensor
+    output = dropout(block(block_input, scopes), hidden_dropout_prob)
+    output = tensor + _adapt(output, adapter_fn, layer_idx, part)
+    return norm(output) if ln_type == "postln" else output
+
+  # A matrix all the way: reshapes cost little on CPU and GPU, much on TPU.
+  tensor = reshape_to_matrix(input_tensor)  # [B * S, H]
+  all_layer_outputs = []
+  for layer_idx in range(num_hidden_layers):
+    scopes = _zh_layer_scopes(layer_idx, shared_type)
+    with tf.name_scope("layer_%d" % layer_idx):
+      tensor = residual(tensor, attention_block, scopes,
+                        scopes.attention_norm, layer_idx, "attention")
+      tensor = residual(tensor, feed_forward_block, scopes,
+                        scopes.output_norm, layer_idx, "output")
+      all_layer_outputs.append(reshape_from_matrix(tensor, input_shape))
+  return all_layer_outputs
+
+
+def _adapt(projection, adapter_fn, layer_idx, part):
+  """Calls the adapter, if there is one, in a scope of its own."""
+  if adapter_fn is None:
+    return projection
+  with tf.variable_scope("layer_%d/%s/adapter" % (layer_idx, part)):
+    output = adapter_fn(projection, layer_idx, part)
+  if output is None or not projection.shape.is_compatible_with(output.shape):
+    raise ValueError(
+        "adapter_fn must return a tensor of shape %s for layer %d, part %s;"
+        " found %s" % (projection.shape, layer_idx, part,
+                       getattr(output, "shape", output)))
+  return output
+
+
+# -------------------------------------------------------------- small helpers
+
+
+def gelu(x):
+  """Gaussian error linear unit, Hendrycks & Gimpel, tanh form.
+
+  0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))),
+  https://arxiv.org/abs/1606.08415.
+
+  Args:
+    x: float Tensor.
+
+  Returns:
+    Tensor of the same shape and type.
+  """
+  inner = math.sqrt(2.0 / math.pi) * x * (1.0 + 0.044715 * x * x)
+  return x * (0.5 + 0.5 * tf.tanh(inner))
+
+
+_ACTIVATIONS = {"linear": None, "relu": tf.nn.relu, "gelu": gelu,
+                "tanh": tf.tanh}
+
+
+def get_activation(activation_string):
+  """Maps a name to an activation function.
+
+  Args:
+    activation_string: "relu", "gelu", "tanh", "linear", "" or None (no
+      activation); anything but a string is returned as it is.
+
+  Returns:
+    function of a Tensor, or None for a linear activation.
+
+  Raises:
+    ValueError: the name is not known.
+  """
+  if not isinstance(activation_string, str):
+    return activation_string
+  name = activation_string.lower() or "linear"
+  if name not in _ACTIVATIONS:
+    raise ValueError("unknown activation %r, known are %s" % (
+        activation_string, ", ".join(sorted(_ACTIVATIONS))))
+  return _ACTIVATIONS[name]
+
+
+def dropout(input_tensor, dropout_prob):
+  """Drops elements with the given probability (not: keeps them).
+
+  Args:
+    input_tensor: float Tensor.
+    dropout_prob: float; None or 0 builds nothing.
+
+  Returns:
+    Tensor of the same shape.
+  """
+  if not dropout_prob:
+    return input_tensor
+  return tf.nn.dropout(input_tensor, rate=dropout_prob)
+
+
+# A layer norm's variables, each [width].
+Norm = collections.namedtuple("Norm", ["beta", "gamma"])
+
+
+def _norm_variables(width, name="LayerNorm"):
+  """Creates the variables of a layer norm below the current scope."""
+  with tf.variable_scope(name):
+    beta = tf.get_variable("beta", [width], tf.float32,
+                           initializer=tf.zeros_initializer())
+    gamma = tf.get_variable("gamma", [width], tf.float32,
+                            initializer=tf.ones_initializer())
+  return Norm(beta, gamma)
+
+
+def _normalize(input_tensor, weights):
+  """Layer normalization of the last axis, computed in float32.
+
+  Ba et al., https://arxiv.org/abs/1607.06450; epsilon 1e-12 as in the peers'
+  float32 models.
+  """
+  x = tf.cast(input_tensor, tf.float32)
+  mean, variance = tf.nn.moments(x, axes=[-1], keep_dims=True)
+  output = tf.nn.batch_normalization(x, mean, variance, weights.beta,
+                                     weights.gamma, 1e-12)
+  return tf.cast(output, input_tensor.dtype)
+
+
+def layer_norm(input_tensor, name=None):
+  """Runs layer normalization on the last dimension of the tensor.
+
+  Args:
+    input_tensor: float Tensor [..., width].
+    name: string, scope of `beta` and `gamma`; default "LayerNorm".
+
+  Returns:
+    Tensor of the same shape and type.
+  """
+  width = get_shape_list(input_tensor)[-1]
+  return _normalize(input_tensor, _norm_variables(width, name or "LayerNorm"))
+
+
+def layer_norm_and_dropout(input_tensor, dropout_prob, name=None):
+  """Runs layer normalization followed by dropout."""
+  return dropout(layer_norm(input_tensor, name), dropout_prob)
+
+
+def create_initializer(initializer_range=0.02):
+  """Truncated normal initializer of that standard deviation."""
+  return tf.truncated_normal_initializer(stddev=initializer_range)
