@@ -10,6 +10,10 @@ import re
 import tensorflow.compat.v1 as tf
 
 
+class InputError(ValueError):
+  """An input is at fault; the message alone is enough to act on."""
+
+
 def get_shape_list(tensor, expected_rank=None, name=None):
   """Returns the shape of a tensor, static dimensions where they are known.
 
@@ -158,7 +162,7 @@ def get_assignment_map_from_checkpoint(tvars, init_checkpoint):
      dict of the initialized names, with and without `:0`, -> 1).
 
   Raises:
-    ValueError: a variable has another shape in the checkpoint.
+    InputError: a variable has another shape in the checkpoint.
   """
   match = match_checkpoint(tvars, init_checkpoint)
   check_shapes(match, init_checkpoint)
@@ -179,7 +183,7 @@ _SHAPE_KEYS = (
 
 
 def check_shapes(match, init_checkpoint):
-  """Raises a ValueError that says which config key to change, if any must be.
+  """Raises an InputError that names the config key to change, if any must be.
 
   Args:
     match: CheckpointMatch.
@@ -193,7 +197,7 @@ def check_shapes(match, init_checkpoint):
     if name.endswith(suffix):
       key = keys
       break
-  raise ValueError(
+  raise InputError(
       "%d variables of the checkpoint %s have other shapes than the model, the"
       " first is %s: checkpoint %s, model %s; set %s in the config to the"
       " checkpoint's" % (len(match.mismatched), init_checkpoint, name, stored,

@@ -4,11 +4,13 @@ starting from a checkpoint, and the files beside the checkpoints.
 
 import contextlib
 import json
+import logging
 import os
 import sys
 import time
 
 from absl import flags
+from absl import logging as absl_logging
 import numpy as np
 import tensorflow.compat.v1 as tf
 
@@ -30,6 +32,29 @@ def _load_estimator():
 
 
 estimator = _load_estimator()
+
+
+def set_up_logging():
+  """Logs at INFO, every line once, without TensorFlow's advice to move on.
+
+  Every Estimator call warns several times that it is deprecated: among that,
+  nobody finds the warning that matters.
+  """
+  absl_logging.set_verbosity(absl_logging.INFO)
+  tf.logging.set_verbosity(tf.logging.INFO)
+  logger = logging.getLogger("tensorflow")
+  logger.propagate = False  # absl's handler would print each line again
+  if not any(isinstance(f, _DeprecationFilter) for f in logger.filters):
+    logger.addFilter(_DeprecationFilter())
+
+
+class _DeprecationFilter(logging.Filter):
+  """Drops TensorFlow's deprecation warnings."""
+
+  def filter(self, record):
+    message = record.getMessage()
+    return not ("is deprecated and will be removed" in message or
+                "is deprecated. Please use" in message)
 
 
 # ---------------------------------------------------------------------- flags
@@ -75,16 +100,22 @@ def define_flags():
                        lower_bound=1)
 
 
-@contextlib.contextmanager
-def exit_on_bad_input():
-  """Ends the process with the message alone where an input is at fault.
+# What is the user's to mend: in the checks that come before any work, and
+# later on, where a plain ValueError would be a fault of the code.
+BAD_INPUT = (ValueError, OSError, tf.errors.OpError)
+BAD_RUN = (bert_utils.InputError, FloatingPointError)
 
-  For the part of `main` that checks flags, configs and files: a traceback
-  says nothing to the person who mistyped a path.
+
+@contextlib.contextmanager
+def exit_on(errors):
+  """Ends the process with the message alone: a traceback would hide it.
+
+  Args:
+    errors: tuple of classes, `BAD_INPUT` or `BAD_RUN`.
   """
   try:
     yield
-  except (ValueError, OSError, tf.errors.OpError) as error:
+  except errors as error:
     message = getattr(error, "message", None) or str(error)
     sys.exit("%s: error: %s" % (os.path.basename(sys.argv[0]), message))
 
@@ -169,7 +200,7 @@ def init_from_checkpoint(init_checkpoint, use_tpu, allow_partial=False):
     A scaffold function for a TPU's spec, or None.
 
   Raises:
-    ValueError: shapes differ, or nothing of the encoder matches.
+    InputError: shapes differ, or nothing of the encoder matches.
   """
   if not init_checkpoint:
     return None
@@ -215,7 +246,7 @@ def _report_match(tvars, match, init_checkpoint, allow_partial):
       " --allow_partial_init to go on)" % (
           len(encoder), init_checkpoint, bert_utils.describe_layout(names)))
   if not allow_partial:
-    raise ValueError(message)
+    raise bert_utils.InputError(message)
   tf.logging.warning(message)
 
 
@@ -339,6 +370,13 @@ def prepare_output_dir(output_dir, bert_config, vocab_file=None):
         output_dir, getattr(error, "message", error))) from error
 
 
+def copy_beside(path, output_dir):
+  """Copies a file into a folder, if the file exists."""
+  if tf.gfile.Exists(path):
+    tf.gfile.Copy(path, os.path.join(output_dir, os.path.basename(path)),
+                  overwrite=True)
+
+
 def write_results(output_dir, name, results):
   """Writes `<name>.txt`, a line `key = value` each, and `<name>.json`.
 
@@ -375,7 +413,7 @@ def publish(tensors):
   # An absolute scope: the hooks look in one place, whoever built the model.
   with tf.name_scope("training_log/"):
     for key, tensor in tensors.items():
-      tf.cast(tensor, tf.float32, name=key)
+      tf.identity(tf.cast(tensor, tf.float32), name=key)
 
 
 def _published(keys):

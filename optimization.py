@@ -1,0 +1,415 @@
+"""Learning-rate schedule, LAMB and AdamW, and the training op made of them.
+
+  train_op = optimization.create_optimizer(
+      loss, init_lr=1e-4, num_train_steps=1000, num_warmup_steps=100,
+      use_tpu=False, optimizer="lamb")
+
+`build_train_op` takes the same arguments and also returns the learning rate
+and the gradient norm, for whoever logs them.
+"""
+
+import collections
+import re
+
+import tensorflow.compat.v1 as tf
+
+OPTIMIZERS = ("adamw", "lamb", "lamb_google")
+
+# Normalisation and bias variables: small, and hurt by being pulled to zero.
+EXCLUDE_FROM_WEIGHT_DECAY = ("LayerNorm", "layer_norm", "bias")
+
+TrainOp = collections.namedtuple(
+    "TrainOp", ["train_op", "learning_rate", "gradient_norm"])
+
+
+def create_optimizer(loss, init_lr, num_train_steps, num_warmup_steps, use_tpu,
+                     optimizer="adamw", poly_power=1.0, start_warmup_step=0,
+                     colocate_gradients_with_ops=False, excluded_tvars=None,
+                     **options):
+  """`build_train_op` with the peers' signature: returns the op alone.
+
+  `options` are the keyword arguments that `build_train_op` has beyond these.
+  """
+  return build_train_op(
+      loss, init_lr, num_train_steps, num_warmup_steps, use_tpu, optimizer,
+      poly_power, start_warmup_step, colocate_gradients_with_ops,
+      excluded_tvars, **options).train_op
+
+
+def build_train_op(loss, init_lr, num_train_steps, num_warmup_steps, use_tpu,
+                   optimizer="adamw", poly_power=1.0, start_warmup_step=0,
+                   colocate_gradients_with_ops=False, excluded_tvars=None,
+                   weight_decay_rate=0.01, clip_norm=1.0,
+                   bias_correction=False):
+  """Builds one optimizer step: gradients, clipping, update, global step.
+
+  Args:
+    loss: float Tensor []; under several replicas the mean of this replica's
+      share of the batch.
+    init_lr: float, the learning rate before decay.
+    num_train_steps: int, the step at which the rate reaches 0.
+    num_warmup_steps: int, steps of linear warm-up; 0 or None for none.
+    use_tpu: bool, whether this graph runs on TPU shards.
+    optimizer: "adamw"; "lamb" as in albert_zh (a trust ratio for every
+      tensor); "lamb_google" as in google-research/albert (none for
+      normalisation and bias variables, slots named as AdamW's).
+    poly_power: float, exponent of the decay; 1.0 is linear.
+    start_warmup_step: int, global step at which the warm-up starts.
+    colocate_gradients_with_ops: bool, passed on to `tf.gradients`.
+    excluded_tvars: list of variables, or their names, that are not trained.
+    weight_decay_rate: float, decoupled weight decay.
+    clip_norm: float, largest global norm of the gradients.
+    bias_correction: bool, whether to divide the moments by 1 - beta^t.
+
+  Returns:
+    TrainOp: `train_op` runs the step and then increments the global step;
+    `learning_rate` float32 Tensor [], the rate this very step uses;
+    `gradient_norm` float32 Tensor [], global norm before clipping.
+
+  Raises:
+    ValueError: an argument is out of range, an excluded name is no trainable
+      variable, or nothing is left to train.
+  """
+  if clip_norm <= 0:
+    raise ValueError(
+        f"clip_norm is {clip_norm!r}, but a norm to clip to must be above 0.")
+  global_step = tf.train.get_or_create_global_step()
+  learning_rate = learning_rate_schedule(
+      init_lr, global_step, num_train_steps, num_warmup_steps, poly_power,
+      start_warmup_step)
+  chosen = _make_optimizer(
+      optimizer, learning_rate, weight_decay_rate, bias_correction)
+  if use_tpu:
+    chosen = tf.tpu.CrossShardOptimizer(chosen)
+  gradients, variables = compute_gradients(
+      loss, variables_to_train(excluded_tvars), colocate_gradients_with_ops)
+  gradients, gradient_norm = clip_gradients(
+      gradients, variables, clip_norm, use_tpu)
+  # A step's rate is its own: every replica reads it before the update, and
+  # the optimizer increments the global step after the update.
+  with tf.control_dependencies([learning_rate]):
+    gradients = [tf.identity(gradient) for gradient in gradients]
+  train_op = chosen.apply_gradients(
+      list(zip(gradients, variables)), global_step=global_step)
+  return TrainOp(train_op, learning_rate, gradient_norm)
+
+
+def learning_rate_schedule(init_lr, global_step, num_train_steps,
+                           num_warmup_steps, poly_power=1.0,
+                           start_warmup_step=0):
+  """Linear warm-up, then polynomial decay to 0 (which warm-up does not shift).
+
+  Args:
+    init_lr: float, the rate that warm-up leads to and decay starts from.
+    global_step: int Tensor or variable [].
+    num_train_steps: int, the step at which the rate reaches 0.
+    num_warmup_steps: int, length of the warm-up; 0 or None for none.
+    poly_power: float, exponent of the decay; 0 keeps the rate constant.
+    start_warmup_step: int, where the warm-up starts, for runs that go on from
+      a checkpoint; before that step the rate is 0.
+
+  Returns:
+    float32 Tensor [], the rate of the step that is about to be made.
+
+  Raises:
+    ValueError: a number of steps is out of range.
+  """
+  if num_train_steps < 1:
+    raise ValueError(
+        f"num_train_steps is {num_train_steps}, but training needs at least 1.")
+  for name, steps in (("num_warmup_steps", num_warmup_steps),
+                      ("start_warmup_step", start_warmup_step)):
+    if steps and steps < 0:
+      raise ValueError(f"{name} is {steps}, but it must be 0 or more.")
+  step = tf.cast(global_step, tf.float32)
+  done = tf.minimum(step / float(num_train_steps), 1.0)
+  rate = init_lr * tf.pow(1.0 - done, poly_power)
+  if num_warmup_steps:
+    warm_steps = step - float(start_warmup_step)
+    # Below the start the line would go negative and climb the loss.
+    warm_share = tf.maximum(warm_steps, 0.0) / float(num_warmup_steps)
+    rate = tf.where(warm_steps < float(num_warmup_steps),
+                    init_lr * warm_share, rate)
+  return tf.identity(rate, name="learning_rate")
+
+
+def variables_to_train(excluded_tvars=None):
+  """Returns the graph's trainable variables without the excluded ones."""
+  variables = tf.trainable_variables()
+  excluded = {_plain_name(var) for var in excluded_tvars or ()}
+  unknown = excluded - {_plain_name(var) for var in variables}
+  if unknown:
+    raise ValueError(
+        f"excluded_tvars names {', '.join(sorted(unknown))}, but none of the "
+        f"graph's {len(variables)} trainable variables is called so.")
+  kept = [var for var in variables if _plain_name(var) not in excluded]
+  if not kept:
+    raise ValueError(
+        f"There is nothing to train: the graph has {len(variables)} trainable "
+        f"variables and excluded_tvars takes out {len(excluded)} of them.")
+  return kept
+
+
+def compute_gradients(loss, variables, colocate_gradients_with_ops=False):
+  """Differentiates the loss, and drops what it does not depend on.
+
+  `tf.gradients`, because `Optimizer.compute_gradients` scales by the number
+  of replicas, which clipping has to see unscaled.
+
+  Returns:
+    Two lists of equal length: dense gradients, in float32 where they came in
+    half precision, and the variables they belong to.
+
+  Raises:
+    ValueError: the loss depends on none of the variables.
+  """
+  gradients = tf.gradients(
+      loss, variables, colocate_gradients_with_ops=colocate_gradients_with_ops)
+  pairs = [(_dense(gradient, var), var)
+           for gradient, var in zip(gradients, variables)
+           if gradient is not None]
+  if not pairs:
+    raise ValueError(
+        f"The loss {loss.name} depends on none of the {len(variables)} "
+        f"variables to train (the first is {variables[0].name}).")
+  unused = [var.name for gradient, var in zip(gradients, variables)
+            if gradient is None]
+  if unused:
+    tf.logging.info("%d variables have no gradient and stay as they are: %s",
+                    len(unused), ", ".join(unused))
+  return tuple(list(column) for column in zip(*pairs))
+
+
+def clip_gradients(gradients, variables, clip_norm, use_tpu=False):
+  """Clips by the global norm of what all replicas found together.
+
+  Clipping each replica's own gradients would be another algorithm: the result
+  would depend on how the batch was spread.
+
+  Args:
+    gradients: list of dense float Tensors, this replica's.
+    variables: list of the variables they belong to.
+    clip_norm: float, largest global norm.
+    use_tpu: bool, whether the replicas are TPU shards.
+
+  Returns:
+    List of Tensors to hand to `apply_gradients`, and the norm before clipping,
+    float32 Tensor []. `apply_gradients` sums over the replicas, so each hands
+    in its share: the clipped mean divided by their number.
+  """
+  gradients, num_replicas = _mean_over_replicas(gradients, variables, use_tpu)
+  norm = tf.global_norm(gradients)
+  clipped, _ = tf.clip_by_global_norm(gradients, clip_norm, use_norm=norm)
+  if use_tpu or num_replicas > 1:
+    clipped = [gradient / num_replicas for gradient in clipped]
+  return clipped, tf.cast(norm, tf.float32, name="gradient_norm")
+
+
+def _mean_over_replicas(gradients, variables, use_tpu):
+  """Returns the gradients' mean over all replicas and the replicas' number."""
+  if use_tpu:
+    num_replicas = tf.tpu.cross_replica_sum(tf.constant(1.0))
+    return [tf.tpu.cross_replica_sum(gradient) / num_replicas
+            for gradient in gradients], num_replicas
+  num_replicas = tf.distribute.get_strategy().num_replicas_in_sync
+  if num_replicas == 1:
+    return gradients, num_replicas
+
+  def reduce_mean(strategy, per_replica_gradients):
+    return strategy.extended.batch_reduce_to(
+        tf.distribute.ReduceOp.MEAN,
+        list(zip(per_replica_gradients, variables)))
+
+  # `ReplicaContext.all_reduce` would be shorter, but fails under tf.Graph.
+  means = tf.distribute.get_replica_context().merge_call(
+      reduce_mean, args=(gradients,))
+  return means, num_replicas
+
+
+def _make_optimizer(name, learning_rate, weight_decay_rate, bias_correction):
+  """Returns the optimizer called `name` in OPTIMIZERS."""
+  if name not in OPTIMIZERS:
+    raise ValueError(f"optimizer is {name!r}, but the choices are "
+                     f"{', '.join(OPTIMIZERS)}.")
+  common = dict(
+      learning_rate=learning_rate, weight_decay_rate=weight_decay_rate,
+      exclude_from_weight_decay=EXCLUDE_FROM_WEIGHT_DECAY,
+      bias_correction=bias_correction)
+  if name == "adamw":
+    return AdamWeightDecayOptimizer(**common)
+  if name == "lamb":
+    return LAMBOptimizer(**common)
+  return LAMBOptimizer(
+      exclude_from_layer_adaptation=EXCLUDE_FROM_WEIGHT_DECAY,
+      slot_prefix="adam", **common)
+
+
+class _DecoupledDecayOptimizer(tf.train.Optimizer):
+  """Two moments and decoupled weight decay: what AdamW and LAMB share.
+
+  Moments and norms are float32 when the variable has half precision.
+
+  Args:
+    learning_rate: float or float Tensor [].
+    weight_decay_rate: float; decay is added to the update, not to the loss.
+    beta_1: float, decay of the first moment.
+    beta_2: float, decay of the second moment.
+    epsilon: float, added to the root of the second moment.
+    exclude_from_weight_decay: list of regular expressions; variables whose
+      name one of them matches anywhere have no decay.
+    name: string, the scope of the update ops.
+    bias_correction: bool, whether to divide the moments by 1 - beta^t.
+    slot_prefix: string, the moments' variables are `<variable>/<prefix>_m`
+      and `<variable>/<prefix>_v`.
+  """
+
+  def __init__(self, learning_rate, weight_decay_rate, beta_1, beta_2, epsilon,
+               exclude_from_weight_decay, name, bias_correction, slot_prefix):
+    super().__init__(use_locking=False, name=name)
+    self.learning_rate = learning_rate
+    self.weight_decay_rate = weight_decay_rate
+    self.beta_1 = beta_1
+    self.beta_2 = beta_2
+    self.epsilon = epsilon
+    self.exclude_from_weight_decay = exclude_from_weight_decay
+    self.bias_correction = bias_correction
+    self._m_name = f"{slot_prefix}_m"
+    self._v_name = f"{slot_prefix}_v"
+    self._rate = None
+
+  def _create_slots(self, var_list):
+    for var in var_list:
+      for slot in (self._m_name, self._v_name):
+        self._get_or_make_slot_with_initializer(
+            var, tf.zeros_initializer(), var.shape, _compute_dtype(var),
+            slot_name=slot, op_name=slot)
+    if self.bias_correction:
+      first = min(var_list, key=lambda var: var.name)
+      self._create_non_slot_variable(self.beta_1, "beta1_power", first)
+      self._create_non_slot_variable(self.beta_2, "beta2_power", first)
+
+  def _prepare(self):
+    self._rate = tf.convert_to_tensor(self._call_if_callable(self.learning_rate))
+
+  def _beta_powers(self):
+    """Returns the variables that hold beta_1^t and beta_2^t of this step t."""
+    with tf.init_scope():
+      graph = tf.get_default_graph()
+    return (self._get_non_slot_variable("beta1_power", graph),
+            self._get_non_slot_variable("beta2_power", graph))
+
+  def _apply_dense(self, grad, var):
+    dtype = _compute_dtype(var)
+    grad = tf.cast(grad, dtype)
+    weights = tf.cast(var, dtype)
+    m = self.get_slot(var, self._m_name)
+    v = self.get_slot(var, self._v_name)
+    next_m = self.beta_1 * m + (1.0 - self.beta_1) * grad
+    next_v = self.beta_2 * v + (1.0 - self.beta_2) * tf.square(grad)
+    update = self._direction(next_m, next_v)
+    name = _plain_name(var)
+    if self.weight_decay_rate and not _matches(
+        self.exclude_from_weight_decay, name):
+      update += self.weight_decay_rate * weights
+    update = self._adapt(update, weights, name)
+    step = tf.cast(self._rate, dtype) * update
+    return tf.group(var.assign_sub(tf.cast(step, var.dtype.base_dtype)),
+                    m.assign(next_m), v.assign(next_v))
+
+  def _direction(self, m, v):
+    """Returns m / (sqrt(v) + epsilon), of corrected moments if asked for."""
+    if self.bias_correction:
+      beta1_power, beta2_power = self._beta_powers()
+      m /= 1.0 - tf.cast(beta1_power, m.dtype)
+      v /= 1.0 - tf.cast(beta2_power, v.dtype)
+    return m / (tf.sqrt(v) + self.epsilon)
+
+  def _adapt(self, update, weights, name):
+    """Hook: rescales the update of the variable called `name`."""
+    return update
+
+  def _resource_apply_dense(self, grad, handle):
+    return self._apply_dense(grad, handle)
+
+  def _apply_sparse(self, grad, var):
+    # Decay and norms concern all rows, those without a gradient too.
+    return self._apply_dense(_dense(grad, var), var)
+
+  def _resource_apply_sparse(self, grad, handle, indices):
+    return self._apply_sparse(tf.IndexedSlices(grad, indices), handle)
+
+  def _finish(self, update_ops, name_scope):
+    if not self.bias_correction:
+      return super()._finish(update_ops, name_scope)
+    with tf.control_dependencies(update_ops):
+      beta1_power, beta2_power = self._beta_powers()
+      advance = [beta1_power.assign(beta1_power * self.beta_1),
+                 beta2_power.assign(beta2_power * self.beta_2)]
+    return tf.group(*(list(update_ops) + advance), name=name_scope)
+
+
+class AdamWeightDecayOptimizer(_DecoupledDecayOptimizer):
+  """Adam with decoupled weight decay; BERT has it without bias correction."""
+
+  def __init__(self, learning_rate, weight_decay_rate=0.0, beta_1=0.9,
+               beta_2=0.999, epsilon=1e-6, exclude_from_weight_decay=None,
+               name="AdamWeightDecayOptimizer", bias_correction=False):
+    super().__init__(learning_rate, weight_decay_rate, beta_1, beta_2, epsilon,
+                     exclude_from_weight_decay, name, bias_correction, "adam")
+
+
+class LAMBOptimizer(_DecoupledDecayOptimizer):
+  """LAMB: AdamW whose update has, per tensor, the length of the weights.
+
+  The defaults are albert_zh's. google-research/albert gives normalisation and
+  bias variables no trust ratio (`exclude_from_layer_adaptation`, patterns
+  as for weight decay) and has the slot prefix "adam"; the paper and NVIDIA
+  correct the bias, those two do not.
+  """
+
+  def __init__(self, learning_rate, weight_decay_rate=0.01, beta_1=0.9,
+               beta_2=0.999, epsilon=1e-6, exclude_from_weight_decay=None,
+               name="LAMBOptimizer", exclude_from_layer_adaptation=None,
+               bias_correction=False, slot_prefix="lamb"):
+    super().__init__(learning_rate, weight_decay_rate, beta_1, beta_2, epsilon,
+                     exclude_from_weight_decay, name, bias_correction,
+                     slot_prefix)
+    self.exclude_from_layer_adaptation = exclude_from_layer_adaptation
+
+  def _adapt(self, update, weights, name):
+    if _matches(self.exclude_from_layer_adaptation, name):
+      return update
+    weights_norm = tf.norm(weights, ord=2)
+    update_norm = tf.norm(update, ord=2)
+    # A tensor of zeros could never leave zero with a ratio of 0.
+    known = tf.logical_and(weights_norm > 0, update_norm > 0)
+    ratio = tf.where(known, weights_norm / update_norm,
+                     tf.ones_like(weights_norm))
+    return ratio * update
+
+
+def _plain_name(variable):
+  """"a/b/replica_1:0", or the variable called so -> "a/b"."""
+  name = getattr(variable, "name", variable)
+  return re.sub(r"(/replica_\d+)?(:\d+)?$", "", name)
+
+
+def _matches(patterns, name):
+  """Says whether one of the regular expressions is found in the name."""
+  return any(re.search(pattern, name) for pattern in patterns or ())
+
+
+def _compute_dtype(tensor):
+  """float32 for tensors of half precision, else the tensor's own type."""
+  dtype = tensor.dtype.base_dtype
+  return tf.float32 if dtype.size < tf.float32.size else dtype
+
+
+def _dense(gradient, variable):
+  """Returns the gradient as a Tensor, in float32 if it had half precision."""
+  if isinstance(gradient, tf.IndexedSlices):
+    # Not convert_to_tensor: it warns about rows of an unknown number.
+    gradient = tf.unsorted_segment_sum(
+        tf.cast(gradient.values, _compute_dtype(gradient)), gradient.indices,
+        variable.shape.as_list()[0])
+  return tf.cast(gradient, _compute_dtype(gradient))

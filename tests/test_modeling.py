@@ -1,0 +1,612 @@
+"""The model against the peers' numbers, and what the numbers do not show."""
+
+import glob
+import json
+import os
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+import bert_utils
+import golden_numbers
+import modeling
+import run_pretraining
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+CONFIGS = os.path.join(ROOT, "albert_config")
+
+
+def tiny_config(**changes):
+  values = dict(vocab_size=30, hidden_size=16, num_hidden_layers=2,
+                num_attention_heads=4, intermediate_size=32,
+                hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+                max_position_embeddings=12, type_vocab_size=2,
+                embedding_size=8)
+  values.update(changes)
+  return modeling.BertConfig(**values)
+
+
+def tiny_inputs():
+  input_ids = np.array([[2, 5, 6, 7, 3], [2, 8, 3, 0, 0]], np.int32)
+  return input_ids, (input_ids > 0).astype(np.int32)
+
+
+def run(tensors):
+  with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    return session.run(tensors)
+
+
+@pytest.fixture(autouse=True)
+def graph():
+  with tf.Graph().as_default() as new_graph:
+    tf.set_random_seed(1)
+    yield new_graph
+
+
+def build_with_heads(config, inputs, is_training=True):
+  """The pre-training graph; returns (model, MLM output, SOP output)."""
+  model = modeling.BertModel(
+      config, is_training, inputs["input_ids"], inputs["input_mask"],
+      inputs["segment_ids"])
+  masked_lm = run_pretraining.get_masked_lm_output(
+      config, model.get_sequence_output(), model.get_embedding_table(),
+      model.get_embedding_table_2(), inputs["masked_lm_positions"],
+      inputs["masked_lm_ids"], inputs["masked_lm_weights"])
+  next_sentence = run_pretraining.get_next_sentence_output(
+      config, model.get_pooled_output(), inputs["next_sentence_labels"])
+  return model, masked_lm, next_sentence
+
+
+def assert_gradients_equal(found, expected):
+  assert sorted(found) == sorted(expected)
+  for name, value in expected.items():
+    # The keys' bias shifts all scores alike: its gradient is rounding only.
+    scale = max(np.abs(value).max(), 1e-3)
+    np.testing.assert_allclose(found[name] / scale, value / scale, atol=1e-4,
+                               err_msg=name)
+
+
+# --------------------------------------------------------------- golden numbers
+
+
+@pytest.mark.parametrize("name", ["zh_postln", "zh_preln"])
+def test_equals_albert_zh(name):
+  info, arrays = golden_numbers.load(name)
+  config = modeling.BertConfig.from_dict(info["config"])
+  inputs = {key: tf.constant(value) for key, value in arrays["in"].items()}
+  model, masked_lm, next_sentence = build_with_heads(config, inputs)
+  total_loss = masked_lm.loss + next_sentence.loss
+  outputs = {
+      "embedding_output": model.get_embedding_output(),
+      "sequence_output": model.get_sequence_output(),
+      "pooled_output": model.get_pooled_output(),
+      "masked_lm_loss": masked_lm.loss,
+      "masked_lm_example_loss": masked_lm.per_example_loss,
+      "masked_lm_log_probs": masked_lm.log_probs,
+      "sop_loss": next_sentence.loss,
+      "sop_example_loss": next_sentence.per_example_loss,
+      "sop_log_probs": next_sentence.log_probs,
+      "total_loss": total_loss}
+  for index, layer in enumerate(model.get_all_encoder_layers()):
+    outputs["encoder_layer_%d" % index] = layer
+  tvars = tf.trainable_variables()
+  assert [[v.op.name, v.shape.as_list()] for v in tvars] == info["variables"]
+  gradients = [tf.convert_to_tensor(g)
+               for g in tf.gradients(total_loss, tvars)]
+  with tf.Session() as session:
+    golden_numbers.assign(session, arrays["w"])
+    found, found_gradients = session.run([outputs, gradients])
+  assert sorted(found) == sorted(arrays["out"])
+  for key, value in arrays["out"].items():
+    np.testing.assert_allclose(found[key], value, rtol=1e-5, atol=1e-5,
+                               err_msg=key)
+  assert_gradients_equal(
+      dict(zip([v.op.name for v in tvars], found_gradients)), arrays["grad"])
+
+
+@pytest.mark.parametrize("name,shared_type", [
+    ("shared_attention", "attention"), ("shared_none", None),
+    ("shared_none", "none")])
+def test_sharing_equals_albert_zh(name, shared_type):
+  info, arrays = golden_numbers.load(name)
+  input_tensor = tf.constant(arrays["in"]["input_tensor"])
+  mask = modeling.create_attention_mask_from_input_mask(
+      input_tensor, tf.constant(arrays["in"]["input_mask"]))
+  layers = modeling.prelln_transformer_model(
+      input_tensor, mask, do_return_all_layers=True, shared_type=shared_type,
+      **info["args"])
+  tvars = tf.trainable_variables()
+  assert [[v.op.name, v.shape.as_list()] for v in tvars] == info["variables"]
+  gradients = tf.gradients(tf.reduce_mean(tf.square(layers[-1])), tvars)
+  with tf.Session() as session:
+    golden_numbers.assign(session, arrays["w"])
+    found, found_gradients = session.run([layers, gradients])
+  for index, layer in enumerate(found):
+    np.testing.assert_allclose(
+        layer, arrays["out"]["encoder_layer_%d" % index], rtol=1e-5,
+        atol=1e-5)
+  assert_gradients_equal(
+      dict(zip([v.op.name for v in tvars], found_gradients)), arrays["grad"])
+
+
+@pytest.mark.parametrize("size", ["tiny", "base", "xlarge"])
+def test_variables_equal_albert_zh(size):
+  info, _ = golden_numbers.load("variables_" + size)
+  config = modeling.BertConfig.from_json_file(
+      os.path.join(CONFIGS, "albert_config_%s.json" % size))
+  placeholder = {
+      "input_ids": tf.zeros([2, 8], tf.int32),
+      "input_mask": tf.ones([2, 8], tf.int32),
+      "segment_ids": tf.zeros([2, 8], tf.int32),
+      "masked_lm_positions": tf.zeros([2, 3], tf.int32),
+      "masked_lm_ids": tf.zeros([2, 3], tf.int32),
+      "masked_lm_weights": tf.ones([2, 3]),
+      "next_sentence_labels": tf.zeros([2, 1], tf.int32)}
+  build_with_heads(config, placeholder)
+  found = [[v.op.name, v.shape.as_list(), v.dtype.base_dtype.name]
+           for v in tf.trainable_variables()]
+  assert found == info["encoder_variables"] + info["head_variables"]
+
+
+# Encoder, and encoder with both heads; counted on albert_zh's graphs.
+PARAMETERS = {
+    "tiny": (4175152, 4295186), "base": (10877440, 11492234),
+    "large": (17009664, 18084490), "xlarge": (58577920, 62803594),
+    "xxlarge": (223503360, 240322186)}
+
+
+@pytest.mark.parametrize("size", sorted(PARAMETERS))
+def test_parameter_counts(size):
+  config = modeling.BertConfig.from_json_file(
+      os.path.join(CONFIGS, "albert_config_%s.json" % size))
+  ids = tf.zeros([1, 4], tf.int32)
+  model = modeling.BertModel(config, False, ids)
+
+  def count():
+    return sum(v.shape.num_elements() for v in tf.trainable_variables())
+
+  assert count() == PARAMETERS[size][0]
+  run_pretraining.get_masked_lm_output(
+      config, model.get_sequence_output(), model.get_embedding_table(),
+      model.get_embedding_table_2(), ids, ids, tf.ones([1, 4]))
+  run_pretraining.get_next_sentence_output(
+      config, model.get_pooled_output(), ids[:, 0])
+  assert count() == PARAMETERS[size][1]
+
+
+def test_every_shipped_config_is_valid():
+  paths = glob.glob(os.path.join(CONFIGS, "*.json"))
+  assert len(paths) >= 6
+  for path in paths:
+    modeling.BertConfig.from_json_file(path).validate()
+
+
+# ---------------------------------------------------------------------- config
+
+
+def test_config_round_trip():
+  config = modeling.BertConfig(vocab_size=99, hidden_size=37)
+  values = json.loads(config.to_json_string())
+  assert values["vocab_size"] == 99
+  assert values["hidden_size"] == 37
+  assert config.to_json_string().endswith("}\n")
+  again = modeling.BertConfig.from_dict(values)
+  assert again.to_dict() == config.to_dict()
+
+
+def test_ln_type_of_configs():
+  assert modeling.BertConfig.from_dict(
+      {"vocab_size": 9, "embedding_size": 8}).ln_type == "postln"
+  assert modeling.BertConfig.from_dict(
+      {"vocab_size": 9, "ln_type": None}).ln_type == "postln"
+  with pytest.raises(ValueError, match="postln, preln.*'PostLN'"):
+    modeling.BertConfig.from_dict({"vocab_size": 9, "ln_type": "PostLN"})
+  config = tiny_config()
+  config.ln_type = "pre"
+  with pytest.raises(ValueError, match="postln, preln.*'pre'"):
+    modeling.BertModel(config, False, tf.zeros([1, 4], tf.int32))
+
+
+@pytest.fixture
+def warnings(monkeypatch):
+  """The texts of the warnings that are logged."""
+  texts = []
+  monkeypatch.setattr(tf.logging, "warning",
+                      lambda text, *args: texts.append(text % args))
+  return texts
+
+
+def test_unknown_key_warns_with_the_nearest_known_one(warnings):
+  config = modeling.BertConfig.from_dict(
+      {"vocab_size": 9, "embedding_size": 8, "hiden_size": 64})
+  assert config.hidden_size == 768
+  assert len(warnings) == 1
+  assert '"hiden_size"' in warnings[0] and '"hidden_size"' in warnings[0]
+
+
+def test_keys_that_nobody_reads_do_not_warn(warnings):
+  modeling.BertConfig.from_json_file(
+      os.path.join(CONFIGS, "albert_config_tiny.json"))
+  assert warnings == []
+
+
+def test_layout_of_configs():
+  assert modeling.infer_layout({"num_hidden_groups": 1}) == "google"
+  assert modeling.infer_layout({"hidden_size": 768}) == "bert"
+  assert modeling.infer_layout({"embedding_size": 128}) == "zh"
+  with pytest.raises(ValueError, match="layout.*zh.*'google'"):
+    modeling.BertConfig.from_dict({"vocab_size": 9, "num_hidden_groups": 1})
+
+
+@pytest.mark.parametrize("key,value,message", [
+    ("hidden_size", 18, "hidden_size 18 .*num_attention_heads 4"),
+    ("vocab_size", None, "vocab_size .*positive integer.*None"),
+    ("num_hidden_layers", 0, "num_hidden_layers .*positive integer.*0"),
+    ("hidden_dropout_prob", 1.5, "hidden_dropout_prob .*1.5"),
+    ("hidden_act", "swish", "swish.*gelu, linear, relu, tanh"),
+    ("shared_type", "some", "all, attention, ffn, none.*some"),
+    ("final_layer_norm", True, "final_layer_norm .*preln.*postln")])
+def test_invalid_values_are_named_when_a_model_is_built(key, value, message):
+  config = tiny_config()
+  setattr(config, key, value)
+  with pytest.raises(ValueError, match=message):
+    modeling.BertModel(config, False, tf.zeros([1, 4], tf.int32))
+
+
+def test_config_file_errors(tmp_path):
+  with pytest.raises(ValueError, match="no model config at .*missing.json"):
+    modeling.BertConfig.from_json_file(str(tmp_path / "missing.json"))
+  (tmp_path / "bad.json").write_text("{")
+  with pytest.raises(ValueError, match="bad.json is not valid json"):
+    modeling.BertConfig.from_json_file(str(tmp_path / "bad.json"))
+  (tmp_path / "list.json").write_text("[]")
+  with pytest.raises(ValueError, match="list.json must be a json object"):
+    modeling.BertConfig.from_json_file(str(tmp_path / "list.json"))
+
+
+# ----------------------------------------------------------------------- model
+
+
+def test_shapes_and_getters():
+  input_ids, input_mask = tiny_inputs()
+  model = modeling.BertModel(tiny_config(), True, tf.constant(input_ids),
+                             tf.constant(input_mask))
+  assert model.get_embedding_output().shape.as_list() == [2, 5, 16]
+  assert model.get_sequence_output().shape.as_list() == [2, 5, 16]
+  assert model.get_pooled_output().shape.as_list() == [2, 16]
+  assert [layer.shape.as_list() for layer in model.get_all_encoder_layers()
+          ] == [[2, 5, 16]] * 2
+  assert model.get_embedding_table().shape.as_list() == [30, 8]
+  assert model.get_embedding_table_2().shape.as_list() == [8, 16]
+
+
+@pytest.mark.parametrize("ln_type", ["postln", "preln"])
+@pytest.mark.parametrize("is_training", [True, False])
+def test_every_op_is_used(graph, ln_type, is_training):
+  config = tiny_config(ln_type=ln_type, hidden_dropout_prob=0.1,
+                       attention_probs_dropout_prob=0.1)
+  model = modeling.BertModel(
+      config, is_training, tf.placeholder(tf.int32, [2, 5]),
+      tf.placeholder(tf.int32, [2, 5]), tf.placeholder(tf.int32, [2, 5]))
+  seen = set()
+  pending = [tf.global_variables_initializer(), model.get_pooled_output().op,
+             model.get_embedding_output().op]
+  pending += [layer.op for layer in model.get_all_encoder_layers()]
+  while pending:
+    op = pending.pop()
+    if op not in seen:
+      seen.add(op)
+      pending += [tensor.op for tensor in op.inputs] + op.control_inputs
+  unused = [op.name for op in graph.get_operations() if op not in seen
+            and not op.name.endswith("Read/ReadVariableOp")
+            and "IsInitialized" not in op.name]
+  assert unused == []
+
+
+def test_without_dropout_no_random_op_is_built(graph):
+  modeling.BertModel(tiny_config(), True, tf.zeros([2, 5], tf.int32))
+  modeling.BertModel(tiny_config(hidden_dropout_prob=0.5), False,
+                     tf.zeros([2, 5], tf.int32), scope="other")
+  random_ops = [op.name for op in graph.get_operations()
+                if op.type == "RandomUniform"]
+  assert random_ops == []
+
+
+def test_dropout_changes_outputs_in_training():
+  config = tiny_config(hidden_dropout_prob=0.5)
+  model = modeling.BertModel(config, True, tf.constant(tiny_inputs()[0]))
+  with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    first = session.run(model.get_pooled_output())
+    second = session.run(model.get_pooled_output())
+  assert np.abs(first - second).max() > 1e-3
+
+
+@pytest.mark.parametrize("ln_type", ["postln", "preln"])
+def test_padding_does_not_matter(ln_type):
+  ids = np.array([[2, 5, 6, 3]], np.int32)
+  padded = np.array([[2, 5, 6, 3, 9, 9]], np.int32)
+  mask = np.array([[1, 1, 1, 1, 0, 0]], np.int32)
+  config = tiny_config(ln_type=ln_type)
+  with tf.variable_scope("m"):
+    plain = modeling.BertModel(config, False, tf.constant(ids), scope="bert")
+  with tf.variable_scope("m", reuse=True):
+    longer = modeling.BertModel(config, False, tf.constant(padded),
+                                tf.constant(mask), scope="bert")
+  first, second = run([plain.get_sequence_output(),
+                       longer.get_sequence_output()])
+  np.testing.assert_allclose(first, second[:, :4], atol=1e-5)
+
+
+def test_one_hot_embeddings_equal_gathered_ones():
+  input_ids = tf.constant(tiny_inputs()[0])
+  with tf.variable_scope("m"):
+    gathered = modeling.BertModel(tiny_config(), False, input_ids,
+                                  scope="bert")
+  with tf.variable_scope("m", reuse=True):
+    multiplied = modeling.BertModel(tiny_config(), False, input_ids,
+                                    use_one_hot_embeddings=True, scope="bert")
+  first, second = run([gathered.get_pooled_output(),
+                       multiplied.get_pooled_output()])
+  np.testing.assert_allclose(first, second, atol=1e-6)
+
+
+def test_sizes_may_be_unknown_until_the_graph_runs():
+  input_ids, input_mask = tiny_inputs()
+  ids = tf.placeholder(tf.int32, [None, None])
+  mask = tf.placeholder(tf.int32, [None, None])
+  model = modeling.BertModel(tiny_config(), False, ids, mask)
+  with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    output = model.get_sequence_output()
+    assert session.run(output, {ids: input_ids,
+                                mask: input_mask}).shape == (2, 5, 16)
+    assert session.run(output, {ids: input_ids[:1, :3],
+                                mask: input_mask[:1, :3]}).shape == (1, 3, 16)
+    with pytest.raises(tf.errors.InvalidArgumentError,
+                       match="longer than max_position_embeddings 12"):
+      session.run(output, {ids: np.ones([1, 13]), mask: np.ones([1, 13])})
+
+
+def test_a_sequence_that_is_too_long_is_an_error():
+  with pytest.raises(ValueError, match="max_position_embeddings 12.*length 13"):
+    modeling.BertModel(tiny_config(), False, tf.zeros([1, 13], tf.int32))
+
+
+def test_wrong_rank_is_an_error():
+  with pytest.raises(ValueError, match="rank 1 .*expected 2"):
+    modeling.BertModel(tiny_config(), False, tf.zeros([4], tf.int32))
+
+
+def test_final_layer_norm_closes_a_pre_ln_encoder():
+  model = modeling.BertModel(
+      tiny_config(ln_type="preln", final_layer_norm=True), False,
+      tf.constant(tiny_inputs()[0]))
+  names = [v.op.name for v in tf.trainable_variables()]
+  assert "bert/encoder/final_layer_norm/gamma" in names
+  output, last = run([model.get_sequence_output(),
+                      model.get_all_encoder_layers()[-1]])
+  np.testing.assert_allclose(output.mean(axis=-1), 0.0, atol=1e-5)
+  np.testing.assert_allclose(output.std(axis=-1), 1.0, atol=1e-3)
+  np.testing.assert_array_equal(output, last)
+
+
+# ----------------------------------------------------------------- transformer
+
+
+@pytest.mark.parametrize("model_fn", [modeling.transformer_model,
+                                      modeling.prelln_transformer_model])
+@pytest.mark.parametrize("shared_type,owned", [
+    ("all", set()),
+    ("attention", {"intermediate_0", "intermediate_1", "output_0",
+                   "output_1"}),
+    ("ffn", {"attention_0", "attention_1"})])
+def test_scopes_of_shared_layers(model_fn, shared_type, owned):
+  model_fn(tf.zeros([1, 3, 8]), hidden_size=8, num_hidden_layers=2,
+           num_attention_heads=2, intermediate_size=16,
+           shared_type=shared_type)
+  names = [v.op.name.split("/") for v in tf.trainable_variables()]
+  assert {name[0] for name in names} == {"layer_shared"}
+  parts = {name[1] for name in names}
+  assert {part for part in parts if part[-1].isdigit()} == owned
+  assert len(names) == {"all": 16, "attention": 22, "ffn": 26}[shared_type]
+
+
+def test_not_sharing_by_the_peers_argument():
+  modeling.transformer_model(
+      tf.zeros([1, 3, 8]), hidden_size=8, num_hidden_layers=2,
+      num_attention_heads=2, intermediate_size=16,
+      share_parameter_across_layers=False)
+  assert {v.op.name.split("/")[0] for v in tf.trainable_variables()} == {
+      "layer_0", "layer_1"}
+
+
+@pytest.mark.parametrize("model_fn", [modeling.transformer_model,
+                                      modeling.prelln_transformer_model])
+def test_adapter_is_called_after_each_projection(model_fn):
+  calls = []
+
+  def adapter_fn(projection, layer_idx, part):
+    calls.append((layer_idx, part, projection.shape.as_list()))
+    scale = tf.get_variable("scale", [], initializer=tf.zeros_initializer())
+    return projection * scale
+
+  input_tensor = tf.random_normal([2, 3, 8])
+  output = model_fn(
+      input_tensor, hidden_size=8, num_hidden_layers=2, num_attention_heads=2,
+      intermediate_size=16, adapter_fn=adapter_fn)
+  assert calls == [(0, "attention", [6, 8]), (0, "output", [6, 8]),
+                   (1, "attention", [6, 8]), (1, "output", [6, 8])]
+  assert {v.op.name for v in tf.trainable_variables()
+          if "adapter" in v.op.name} == {
+              "layer_%d/%s/adapter/scale" % (layer, part)
+              for layer in (0, 1) for part in ("attention", "output")}
+  given, found = run([input_tensor, output])
+  if model_fn is modeling.prelln_transformer_model:
+    # With the projections scaled to nothing, only the residual path is left.
+    np.testing.assert_array_equal(given, found)
+  else:
+    centered = given - given.mean(-1, keepdims=True)
+    np.testing.assert_allclose(
+        found, centered / centered.std(-1, keepdims=True), atol=1e-4)
+
+
+def test_adapter_must_return_the_shape_it_got():
+  with pytest.raises(ValueError, match=r"adapter_fn .*\(3, 8\).*part attent"):
+    modeling.transformer_model(
+        tf.zeros([1, 3, 8]), hidden_size=8, num_hidden_layers=1,
+        num_attention_heads=2, intermediate_size=16,
+        adapter_fn=lambda projection, layer_idx, part: None)
+
+
+@pytest.mark.parametrize("arguments,message", [
+    (dict(hidden_size=16), "width of the input, 8, is not hidden_size 16"),
+    (dict(num_attention_heads=3), "hidden_size 8 .*num_attention_heads 3"),
+    (dict(shared_type="layers"), "all, attention, ffn, none.*layers")])
+def test_transformer_argument_errors(arguments, message):
+  values = dict(hidden_size=8, num_attention_heads=2)
+  values.update(arguments)
+  with pytest.raises(ValueError, match=message):
+    modeling.prelln_transformer_model(tf.zeros([1, 3, 8]), **values)
+
+
+def test_attention_layer_equals_the_formula():
+  rng = np.random.RandomState(0)
+  queries = rng.randn(2, 3, 8).astype(np.float32)
+  keys = rng.randn(2, 5, 6).astype(np.float32)
+  mask = np.ones([2, 3, 5], np.int32)
+  mask[1, :, 3:] = 0
+  output = modeling.attention_layer(
+      tf.constant(queries), tf.constant(keys), tf.constant(mask),
+      num_attention_heads=2, size_per_head=4, key_act=tf.nn.relu,
+      initializer_range=0.5)
+  flat = None
+  with tf.variable_scope("", reuse=True):
+    flat = modeling.attention_layer(
+        tf.constant(queries.reshape(6, 8)), tf.constant(keys.reshape(10, 6)),
+        tf.constant(mask), num_attention_heads=2, size_per_head=4,
+        key_act=tf.nn.relu, do_return_2d_tensor=True, batch_size=2,
+        from_seq_length=3, to_seq_length=5)
+  tvars = {v.op.name: v for v in tf.trainable_variables()}
+  assert sorted(tvars) == sorted(
+      "%s/%s" % (layer, part) for layer in ("query", "key", "value")
+      for part in ("kernel", "bias"))
+  found, found_flat, weights = run([output, flat, tvars])
+
+  def heads(x, layer):
+    projected = x @ weights[layer + "/kernel"] + weights[layer + "/bias"]
+    if layer == "key":
+      projected = np.maximum(projected, 0)
+    return projected.reshape(2, -1, 2, 4).transpose(0, 2, 1, 3)
+
+  scores = heads(queries, "query") @ heads(keys, "key").transpose(0, 1, 3, 2)
+  scores = scores / 2.0 + (1 - mask[:, None]) * -10000.0
+  probs = np.exp(scores - scores.max(-1, keepdims=True))
+  probs /= probs.sum(-1, keepdims=True)
+  expected = (probs @ heads(keys, "value")).transpose(0, 2, 1, 3)
+  np.testing.assert_allclose(found, expected.reshape(2, 3, 8), atol=1e-5)
+  np.testing.assert_allclose(found_flat, expected.reshape(6, 8), atol=1e-5)
+
+
+def test_attention_layer_needs_the_sizes_of_2d_tensors():
+  with pytest.raises(ValueError, match="must all be given"):
+    modeling.attention_layer(tf.zeros([6, 8]), tf.zeros([6, 8]),
+                             batch_size=2)
+
+
+# --------------------------------------------------------------- small helpers
+
+
+def test_activations():
+  x = np.array([-3.0, -1.0, 0.0, 0.5, 2.0], np.float32)
+  expected = 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) *
+                                    (x + 0.044715 * x ** 3)))
+  np.testing.assert_allclose(run(modeling.gelu(tf.constant(x))), expected,
+                             atol=1e-6)
+  assert modeling.get_activation("gelu") is modeling.gelu
+  assert modeling.get_activation("RELU") is tf.nn.relu
+  assert modeling.get_activation("linear") is None
+  assert modeling.get_activation("") is None
+  assert modeling.get_activation(None) is None
+  assert modeling.get_activation(tf.sigmoid) is tf.sigmoid
+  with pytest.raises(ValueError, match="unknown activation 'sine'"):
+    modeling.get_activation("sine")
+
+
+def test_layer_norm_in_half_precision_is_computed_in_float32():
+  x = np.array([[1000.0, 1001.0, 1003.0, 1000.0]], np.float16)
+  output = modeling.layer_norm(tf.constant(x))
+  assert output.dtype == tf.float16
+  assert {v.dtype.base_dtype for v in tf.trainable_variables()} == {
+      tf.float32}
+  exact = x.astype(np.float64)
+  exact = (exact - exact.mean()) / exact.std()
+  np.testing.assert_allclose(run(output), exact, atol=2e-3)
+
+
+def test_embedding_postprocessor_needs_the_types_it_is_told_to_use():
+  with pytest.raises(ValueError, match="token_type_ids"):
+    modeling.embedding_postprocessor(tf.zeros([1, 2, 4]), use_token_type=True)
+
+
+def test_embedding_lookup_without_projection():
+  output, table = modeling.embedding_lookup(
+      tf.constant([[[1], [2]]]), vocab_size=5, embedding_size=3)
+  found, weights = run([output, table])
+  np.testing.assert_array_equal(found, weights[[[1, 2]]])
+
+
+def test_gather_indexes():
+  sequence = np.arange(24, dtype=np.float32).reshape(2, 4, 3)
+  found = run(bert_utils.gather_indexes(
+      tf.constant(sequence), tf.constant([[0, 3], [2, 2]])))
+  np.testing.assert_array_equal(
+      found, [sequence[0, 0], sequence[0, 3], sequence[1, 2], sequence[1, 2]])
+
+
+# ----------------------------------------------------------------- checkpoints
+
+
+def save(path, values):
+  """Writes a checkpoint of the given arrays."""
+  with tf.Graph().as_default(), tf.Session() as session:
+    for name, value in values.items():
+      tf.get_variable(name, initializer=np.asarray(value, np.float32))
+    session.run(tf.global_variables_initializer())
+    return tf.train.Saver().save(session, str(path))
+
+
+def test_assignment_map_has_what_is_on_both_sides(tmp_path):
+  checkpoint = save(tmp_path / "model.ckpt", {
+      "a": [1.0], "only_there": [1.0], "a/lamb_m": [0.0], "global_step": 3})
+  tf.get_variable("a", [1])
+  tf.get_variable("only_here", [1])
+  assignment, initialized = modeling.get_assignment_map_from_checkpoint(
+      tf.trainable_variables(), checkpoint)
+  assert dict(assignment) == {"a": "a"}
+  assert initialized == {"a": 1, "a:0": 1}
+  match = bert_utils.match_checkpoint(tf.trainable_variables(), checkpoint)
+  assert match.missing == ["only_here"]
+  assert match.unexpected == ["only_there"]
+
+
+def test_another_shape_names_the_config_key(tmp_path):
+  checkpoint = save(tmp_path / "model.ckpt", {
+      "bert/embeddings/word_embeddings": np.zeros([7, 4])})
+  with tf.variable_scope("bert/embeddings"):
+    tf.get_variable("word_embeddings", [9, 4])
+  with pytest.raises(ValueError, match=r"\[7, 4\], model \[9, 4\]; set "
+                     "vocab_size or embedding_size"):
+    modeling.get_assignment_map_from_checkpoint(tf.trainable_variables(),
+                                                checkpoint)
+
+
+@pytest.mark.parametrize("names,layout", [
+    (["bert/embeddings/word_embeddings_2"], "zh"),
+    (["bert/encoder/transformer/group_0/inner_group_0/x"], "google"),
+    (["bert/encoder/layer_0/attention/self/query/kernel"], "bert"),
+    (["foo/bar"], "none")])
+def test_layout_of_checkpoints(names, layout):
+  assert bert_utils.describe_layout(names).split()[0] == layout
