@@ -271,34 +271,32 @@ class BasicTokenizer(object):
       (words, begins, ends): the words that `tokenize` gives, and for every
       character of "".join(words) the half-open span of `text` behind it.
     """
-    words, begins, ends = [], [], []
-    for part_words, chars, origins in self._parts(text):
-      part_begins, part_ends = self._spans(chars, origins)
+    words, begins, ends, start = [], [], [], 0
+    for part_words, part, resolved in self._parts(text):
+      part_begins, part_ends = self._spans(part, start, resolved)
       words += part_words
       begins += part_begins
       ends += part_ends
+      start += len(part)
     return words, begins, ends
 
   def _parts(self, text):
-    """Yields (words, characters, origins) of each part in and between tokens.
+    """Yields (words, part, resolved) for each part in and between tokens.
 
-    The forms of the characters, one by one, are what the words are made of; an
-    origin is a character's index in the whole text.
+    The words are made of the forms of the part's characters, or of those that
+    `_resolve_context` returned where it was needed.
     """
-    text, start = convert_to_unicode(text), 0
+    text = convert_to_unicode(text)
     parts = self._never_split.split(text) if self.never_split else [text]
     for index, part in enumerate(parts):
-      origins = range(start, start + len(part))
-      start += len(part)
       if index % 2 == 1:  # To stay whole: aligned as that many plain letters.
-        yield [part], "x" * len(part), origins
+        yield [part], "x" * len(part), None
         continue
-      normalized = part.translate(self._forms)
+      normalized, resolved = part.translate(self._forms), None
       if _CONTEXT_MARK in normalized:
-        part, order = self._resolve_context(part)
-        origins = [origins[i] for i in order]
-        normalized = part.translate(self._forms).replace(_CONTEXT_MARK, "")
-      yield normalized.split(), part, origins
+        resolved = self._resolve_context(part)
+        normalized = resolved[0].translate(self._forms)
+      yield normalized.replace(_CONTEXT_MARK, "").split(), part, resolved
 
   def _resolve_context(self, text):
     """Lower-cases and decomposes a text for which the tables do not suffice.
@@ -322,19 +320,23 @@ class BasicTokenizer(object):
       resolved = "".join(chars[k][0] for _, _, k in places)
     return resolved, order
 
-  def _spans(self, chars, origins):
-    """Returns begins and ends of what `chars`, from `origins`, become."""
+  def _spans(self, part, start, resolved):
+    """Returns begins and ends of what a part of a text becomes; see `_parts`."""
+    codes = part.translate(self._alignment).encode("latin-1")
+    begins = range(start, start + len(part))
+    ends = [begin + 1 for begin in begins]
+    if _ACCENT in codes:
+      for match in _ACCENTED.finditer(codes):
+        ends[match.start()] = start + match.end()
+    if resolved is None:
+      return _repeat_each(begins, codes), _repeat_each(ends, codes)
+    chars, order = resolved
     codes = chars.translate(self._alignment).encode("latin-1")
-    counts = codes.translate(_CODE_TO_COUNT)
-    begins = _repeat_each(origins, counts)
-    if _ACCENT not in codes and isinstance(origins, range):
-      return begins, [begin + 1 for begin in begins]
-    ends = [origin + 1 for origin in origins]
-    for match in _ACCENTED.finditer(codes):
-      ends[match.start()] = max(ends[match.start():match.end()])
+    begins = _repeat_each([begins[i] for i in order], codes)
+    ends = _repeat_each([ends[i] for i in order], codes)
     # Where marks changed places, the span of some covers all of them.
     begins = list(itertools.accumulate(begins[::-1], min))[::-1]
-    return begins, itertools.accumulate(_repeat_each(ends, counts), max)
+    return begins, list(itertools.accumulate(ends, max))
 
   def _form(self, code):
     """Returns what becomes of a code point: blanks where the text is split."""
@@ -414,8 +416,9 @@ class _LazyTable(dict):
     return value
 
 
-def _repeat_each(items, counts):
-  """Returns the list of items, each as many times as its count (bytes) says."""
+def _repeat_each(items, codes):
+  """Returns the list of items, each as many times as its alignment code says."""
+  counts = codes.translate(_CODE_TO_COUNT)
   if not counts.translate(None, b"\0\1"):
     return list(itertools.compress(items, counts))
   repeated = map(itertools.repeat, items, counts)

@@ -56,8 +56,9 @@ def write(tmp_path, data):
   return str(path)
 
 
-# The reference: every character is a list [character, begin, end] that is
-# carried, one step at a time, through what BERT does with whole strings.
+# The reference: every character is a cell [character, span] that is carried,
+# one step at a time, through what BERT does with whole strings. What one
+# character of the text becomes shares its span, a list [begin, end].
 
 
 def is_cjk(char):
@@ -72,62 +73,64 @@ def is_punctuation(char):
   return ascii_symbol or unicodedata.category(char)[0] == "P"
 
 
-def slow_chunks(text):
-  """Lists of cells between blanks and CJK; None where there was a blank."""
-  chunks = [[]]
+def is_accent(char):
+  return all(unicodedata.category(each) == "Mn"
+             for each in unicodedata.normalize("NFD", char.lower()))
+
+
+def slow_chunks(text, strip):
+  """Lists of cells between blanks and CJK; spans have the stripped accents."""
+  chunks, previous = [[]], None
   for index, char in enumerate(text):
     category = unicodedata.category(char)
+    span = [index, index + 1]
     if char in "\t\n\r\u2028\u2029" or category == "Zs":
-      chunks += [None, []]
+      chunks.append([])
+      previous = None
     elif char in "\0\ufffd" or category in ("Cc", "Cf"):
       continue
-    elif is_cjk(char):
-      chunks += [[[char, index, index + 1]], []]
+    elif strip and is_accent(char):
+      chunks[-1].append([char, span])
+      if previous is not None:
+        previous[1] = index + 1
     else:
-      chunks[-1].append([char, index, index + 1])
+      if is_cjk(char):
+        chunks += [[[char, span]], []]
+      else:
+        chunks[-1].append([char, span])
+      previous = span
   return chunks
 
 
 def slow_lower(cells):
-  lowered = iter("".join(cell[0] for cell in cells).lower())
-  return [[next(lowered), begin, end] for char, begin, end in cells
-          for _ in char.lower()]
+  lowered = iter("".join(char for char, _ in cells).lower())
+  return [[next(lowered), span] for char, span in cells for _ in char.lower()]
 
 
 def slow_decompose(cells):
-  word = "".join(cell[0] for cell in cells)
-  cells = [[each, begin, end] for char, begin, end in cells
+  word = "".join(char for char, _ in cells)
+  cells = [[each, span] for char, span in cells
            for each in unicodedata.normalize("NFD", char)]
   for _ in cells:
     for k in range(len(cells) - 1):
       left, right = (unicodedata.combining(c[0]) for c in cells[k:k + 2])
       if 0 < right < left:
         cells[k:k + 2] = cells[k + 1], cells[k]
-  assert "".join(c[0] for c in cells) == unicodedata.normalize("NFD", word)
-  return cells
+  assert "".join(char for char, _ in cells) == unicodedata.normalize("NFD", word)
+  return [cell for cell in cells if unicodedata.category(cell[0]) != "Mn"]
 
 
-def slow_words(text, lower, strip):
-  words, owner = [], None
-  for chunk in slow_chunks(text):
-    if chunk is None:
-      owner = None
-      continue
+def slow_words(text, lower=True, strip=True):
+  words = []
+  for chunk in slow_chunks(text, strip):
     cells = slow_lower(chunk) if lower else chunk
     cells = slow_decompose(cells) if strip else cells
-    word = []
+    words.append([])
     for cell in cells:
-      if strip and unicodedata.category(cell[0]) == "Mn":
-        if owner is not None:
-          owner[2] = max(owner[2], cell[2])
-        continue
-      owner = cell
       if is_punctuation(cell[0]):
-        words += [word, [cell]]
-        word = []
+        words += [[cell], []]
       else:
-        word.append(cell)
-    words.append(word)
+        words[-1].append(cell)
   return [word for word in words if word]
 
 
@@ -143,14 +146,14 @@ def slow_tokenize(text, vocab, lower=True, strip=True):
         if piece in vocab:
           break
       else:
-        break
+        break  # No piece fits: start is short of the end.
       pieces.append((piece, cells[start:end]))
       start = end
     if start < len(word):
       pieces = [("[UNK]", cells)]
     result += pieces
   return ([piece for piece, _ in result],
-          [(min(c[1] for c in cells), max(c[2] for c in cells))
+          [(min(span[0] for _, span in cells), max(span[1] for _, span in cells))
            for _, cells in result])
 
 
@@ -174,7 +177,7 @@ def test_marks_that_change_places(make):
   for _ in range(1500):
     text = "".join(rng.choice(alphabet) for _ in range(rng.randint(1, 12)))
     words = ["".join(cell[0] for cell in word)
-             for word in slow_words(text, True, True)]
+             for word in slow_words(text)]
     assert tokenizer.basic_tokenizer.tokenize(text) == words, ascii(text)
     expected = slow_tokenize(text, tokenizer.vocab)
     tokens, offsets = tokenizer.tokenize_with_offsets(text)
@@ -188,7 +191,7 @@ def test_every_character_of_the_first_planes_in_a_word():
   for code in list(range(0x3200)) + list(range(0xF900, 0x10500)):
     text = "a%sb" % chr(code)
     expected = ["".join(cell[0] for cell in word)
-                for word in slow_words(text, True, True)]
+                for word in slow_words(text)]
     assert basic.tokenize(text) == expected, hex(code)
 
 
@@ -201,6 +204,7 @@ def test_every_character_of_the_first_planes_in_a_word():
     ("好\u0301 \u0301中", ["好", "中"], [(0, 2), (4, 5)]),
     ("\ufeffa\u200bb\u200b", ["ab"], [(1, 4)]),
     ("\ud55c", ["\u1112", "##\u1161", "##\u11ab"], [(0, 1)] * 3),
+    ("\ud55c\u0301", ["\u1112", "##\u1161", "##\u11ab"], [(0, 2)] * 3),
     ("\U0001f600 好", ["[UNK]", "好"], [(0, 1), (2, 3)]),
     ("zzz\ufffdz,好", ["[UNK]", ",", "好"], [(0, 5), (5, 6), (6, 7)]),
     ("a" * 201 + " b", ["[UNK]", "b"], [(0, 201), (202, 203)]),
@@ -399,13 +403,15 @@ def test_pickle_leaves_the_caches_behind(make):
 def test_caches_are_bounded(make, monkeypatch):
   monkeypatch.setattr(tokenization, "_MAX_CACHED", 8)
   tokenizer = make()
-  words = ["a%d" % number for number in range(100)] + ["b" * 5000]
-  for word in words:
+  pieces = tokenizer.wordpiece_tokenizer.pieces
+  for word in ["a%d" % number for number in range(100)]:
     tokens, _ = tokenizer.tokenize_with_offsets(word)
     assert tokens == slow_tokenize(word, tokenizer.vocab)[0]
-    assert len(tokenizer.wordpiece_tokenizer.pieces) <= 8
+    assert len(pieces) <= 8
     assert len(tokenizer.basic_tokenizer._forms) <= 8
-  assert words[-1] not in tokenizer.wordpiece_tokenizer.pieces
+  long_word = "b" * 5000
+  assert tokenizer.tokenize(long_word) == ["[UNK]"]
+  assert "a99" in pieces and long_word not in pieces
 
 
 @pytest.mark.parametrize("folder,lower", [

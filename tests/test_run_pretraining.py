@@ -1,0 +1,301 @@
+"""Pre-training from records to results, and what stops it before it starts."""
+
+import json
+import os
+import random
+import types
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+import create_pretraining_data as data
+import estimator_utils
+import modeling
+import run_pretraining
+import tiny
+import tokenization
+
+LENGTH, PREDICTIONS = 16, 4
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+  """A folder with vocabulary, config and eleven records with metadata."""
+  path = tmp_path_factory.mktemp("pretraining")
+  tiny.write_vocab(path)
+  tiny.write_config(path)
+  write_records(path, "train.tfrecord", 11)
+  return path
+
+
+def write_records(path, name, count, predictions=PREDICTIONS):
+  tokenizer = tokenization.FullTokenizer(str(path / "vocab.txt"))
+  documents = [[list("今天天气很好。"), list("我们去公园玩。")]] * count
+  instances = []
+  for index in range(count):
+    instances += data.create_instances_from_document(
+        documents, index, LENGTH, 0.0, 0.15, predictions, tiny.TOKENS,
+        random.Random(index))
+  output = str(path / name)
+  data.write_instance_to_example_files(instances, tokenizer, LENGTH,
+                                       predictions, [output])
+  data.write_metadata([output], {
+      "max_seq_length": LENGTH, "max_predictions_per_seq": predictions,
+      "vocab_size": len(tiny.TOKENS), "instances": count,
+      "vocab_hash": tokenization.vocab_hash(tokenizer.vocab),
+      "vocab_file": str(path / "vocab.txt")})
+  return output
+
+
+def run(folder, output_dir, *switches, **flags):
+  values = dict(
+      input_file=folder / "train.tfrecord",
+      bert_config_file=folder / "config.json", output_dir=output_dir,
+      max_seq_length=LENGTH, max_predictions_per_seq=PREDICTIONS,
+      train_batch_size=4, eval_batch_size=4, num_train_steps=2,
+      num_warmup_steps=1, log_steps=1)
+  values.update(flags)
+  return tiny.run_script("run_pretraining.py", *switches, **values)
+
+
+# ---------------------------------------------------------------- end to end
+
+
+def test_train_and_evaluate(folder, tmp_path):
+  result = run(folder, tmp_path, "--do_train", "--do_eval")
+  assert result.returncode == 0, result.stderr
+  results = json.loads((tmp_path / "eval_results.json").read_text())
+  assert results["global_step"] == 2
+  assert results["eval_records"] == 11  # the last, partial batch too
+  assert results["evaluated_on_training_files"] is True
+  assert results["loss"] == pytest.approx(
+      results["masked_lm_loss"] + results["next_sentence_loss"])
+  text = (tmp_path / "eval_results.txt").read_text()
+  for key in ("masked_lm_accuracy", "next_sentence_accuracy",
+              "masked_lm_loss", "next_sentence_loss", "global_step"):
+    assert "\n%s = " % key in "\n" + text
+  assert "evaluating on the training files" in result.stderr
+  assert "step 2/2 epoch 0.73" in result.stderr
+  for name in ("albert_config.json", "vocab.txt", "metadata.json"):
+    assert (tmp_path / name).exists()
+  # A line each time, and no advice to use Keras.
+  assert result.stderr.count("step 2/2") == 1
+  assert "deprecated" not in result.stderr
+
+  # The same again has nothing to do; with evaluation it has.
+  tiny.assert_fails(run(folder, tmp_path, "--do_train"),
+                    "nothing to train", "step 2", "--num_train_steps is 2")
+  # More steps go on from where it was; another file is a real evaluation.
+  write_records(folder, "eval.tfrecord", 3)
+  result = run(folder, tmp_path, "--do_train", "--do_eval", num_train_steps=3,
+               eval_input_file=folder / "eval.tfrecord")
+  assert result.returncode == 0, result.stderr
+  assert "model.ckpt-2, step 2, to step 3" in result.stderr
+  results = json.loads((tmp_path / "eval_results.json").read_text())
+  assert results["evaluated_on_training_files"] is False
+  assert results["eval_records"] == 3
+
+
+def test_start_from_a_checkpoint_with_the_peers_alias(folder, tmp_path):
+  first, second = tmp_path / "first", tmp_path / "second"
+  result = run(folder, first, "--do_train")
+  assert result.returncode == 0, result.stderr
+  result = tiny.run_script(
+      "run_pretraining.py", "--do_train", input_file=folder / "train.tfrecord",
+      albert_config_file=folder / "config.json", output_dir=second,
+      init_checkpoint=first, max_seq_length=LENGTH,
+      max_predictions_per_seq=PREDICTIONS, num_train_steps=1,
+      train_batch_size=4, optimizer="adamw", keep_checkpoint_max=0)
+  assert result.returncode == 0, result.stderr
+  assert "31 variables matched, 0 missing" in result.stderr
+  assert "0 unexpected" in result.stderr
+  stored = dict(tf.train.list_variables(str(second / "model.ckpt-1")))
+  assert "bert/pooler/dense/kernel/adam_m" in stored
+
+
+def test_divergence_names_step_rate_and_checkpoint(folder, tmp_path):
+  result = run(folder, tmp_path, "--do_train", learning_rate=1e30,
+               num_train_steps=20, num_warmup_steps=0, optimizer="adamw")
+  tiny.assert_fails(result, "training diverged at step", "learning rate",
+                    "last checkpoint is", "lower --learning_rate")
+
+
+# -------------------------------------------------------------- wrong inputs
+
+
+def test_empty_files_and_patterns_without_files(folder, tmp_path):
+  (tmp_path / "empty.tfrecord").write_bytes(b"")
+  tiny.assert_fails(
+      run(folder, tmp_path / "out", "--do_train",
+          input_file=tmp_path / "empty.tfrecord"),
+      "empty.tfrecord is empty")
+  tiny.assert_fails(
+      run(folder, tmp_path / "out", "--do_train",
+          input_file=tmp_path / "none*"), "no file matches", "none*")
+  assert not (tmp_path / "out").exists()
+
+
+def test_records_of_another_number_of_predictions(folder, tmp_path):
+  tiny.assert_fails(
+      run(folder, tmp_path / "out", "--do_train", max_predictions_per_seq=7),
+      "max_predictions_per_seq 4", "max_predictions_per_seq is 7")
+  # The same without metadata, by the first record.
+  (tmp_path / "plain.tfrecord").write_bytes(
+      (folder / "train.tfrecord").read_bytes())
+  result = run(folder, tmp_path / "out", "--do_train",
+               max_predictions_per_seq=7,
+               input_file=tmp_path / "plain.tfrecord")
+  tiny.assert_fails(result, "no metadata.json beside it",
+                    "max_predictions_per_seq 4",
+                    "max_predictions_per_seq is 7")
+
+
+def test_a_checkpoint_of_something_else(folder, tmp_path):
+  with tf.Graph().as_default(), tf.Session() as session:
+    tf.get_variable("foo/bar", [3])
+    session.run(tf.global_variables_initializer())
+    checkpoint = tf.train.Saver().save(session, str(tmp_path / "model.ckpt"))
+  tiny.assert_fails(
+      run(folder, tmp_path / "out", "--do_train", init_checkpoint=checkpoint),
+      "0 of 16 encoder variables matched", "layout looks like none",
+      "--allow_partial_init")
+  result = run(folder, tmp_path / "out2", "--do_train", "--allow_partial_init",
+               init_checkpoint=checkpoint)
+  assert result.returncode == 0, result.stderr
+
+
+def test_a_config_of_another_norm_position(folder, tmp_path):
+  tiny.write_config(tmp_path, "preln.json", ln_type="preln")
+  first = tmp_path / "first"
+  assert run(folder, first, "--do_train").returncode == 0
+  for output_dir, init in ((tmp_path / "new", first), (first, "")):
+    tiny.assert_fails(
+        run(folder, output_dir, "--do_train", init_checkpoint=init,
+            bert_config_file=tmp_path / "preln.json"),
+        'ln_type "preln"', '"postln"', "albert_config.json")
+
+
+def test_a_vocabulary_of_another_size(folder, tmp_path):
+  tiny.write_config(tmp_path, vocab_size=21128)
+  tiny.assert_fails(
+      run(folder, tmp_path / "out", "--do_train",
+          bert_config_file=tmp_path / "config.json"),
+      str(len(tiny.TOKENS)), "21128")
+  assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("switches,flags,parts", [
+    ([], {}, ["--do_train"]),
+    (["--do_trian"], {}, ["do_trian"]),
+    (["--do_eval"], {}, ["there is no checkpoint"]),
+    (["--do_train"], {"init_checkpoint": "missing/model.ckpt"},
+     ["there is no checkpoint missing/model.ckpt"]),
+    (["--do_train", "--use_tpu"], {}, ["--tpu_name"]),
+    (["--do_train"], {"max_seq_length": 64}, ["max_position_embeddings 32"])])
+def test_flags_that_cannot_work(folder, tmp_path, switches, flags, parts):
+  tiny.assert_fails(run(folder, tmp_path / "out", *switches, **flags), *parts)
+
+
+def test_something_that_is_no_record_file(folder, tmp_path):
+  tiny.write(tmp_path / "text.tfrecord", "今天天气很好。" * 50)
+  with pytest.raises(ValueError, match="text.tfrecord is not a TFRecord"):
+    run_pretraining.check_input_files(
+        [str(tmp_path / "text.tfrecord")],
+        modeling.BertConfig(**tiny.CONFIG), LENGTH, PREDICTIONS)
+
+
+def test_files_of_different_pair_tasks_do_not_mix():
+  assert run_pretraining.pair_task_of([None, {"sentence_pair_task": "sop"}]
+                                      ) == "sop"
+  with pytest.raises(ValueError, match="nsp and sop"):
+    run_pretraining.pair_task_of([None, {"sentence_pair_task": "nsp"}])
+
+
+# ------------------------------------------------------------ model and input
+
+
+def batches(folder, is_training, batch_size, count=None):
+  with tf.Graph().as_default(), tf.Session() as session:
+    dataset = run_pretraining.input_fn_builder(
+        [str(folder / "train.tfrecord")], LENGTH, PREDICTIONS, is_training,
+        seed=1)({"batch_size": batch_size})
+    tensors = tf.data.make_one_shot_iterator(dataset).get_next()
+    result = []
+    while count is None or len(result) < count:
+      try:
+        result.append(session.run(tensors))
+      except tf.errors.OutOfRangeError:
+        break
+    return result
+
+
+def test_evaluation_input_has_every_record_once(folder):
+  found = batches(folder, False, 4)
+  real = np.concatenate([batch["is_real_example"] for batch in found])
+  assert list(real) == [1] * 11 + [0]
+  assert found[-1]["masked_lm_weights"][-1].sum() == 0
+  assert found[0]["input_ids"].dtype == np.int32
+  assert found[0]["input_ids"].shape == (4, LENGTH)
+  # A batch size that divides needs no padding.
+  assert sum(batch["is_real_example"].sum()
+             for batch in batches(folder, False, 11)) == 11
+
+
+def test_training_input_is_shuffled_and_never_ends(folder):
+  found = batches(folder, True, 4, count=9)
+  again = batches(folder, True, 4, count=9)
+  for first, second in zip(found, again):
+    np.testing.assert_array_equal(first["input_ids"], second["input_ids"])
+  assert "is_real_example" not in found[0]
+  assert all(len(batch["input_ids"]) == 4 for batch in found)
+
+
+def evaluate(folder, batch_size):
+  """Metrics of a fixed model, by batch size."""
+  options = types.SimpleNamespace(
+      use_tpu=False, tpu_name=None, master=None, log_steps=1, seed=3,
+      output_dir=str(folder / "model"), save_checkpoints_steps=10,
+      keep_checkpoint_max=1, iterations_per_loop=1, num_tpu_cores=8)
+  estimator = estimator_utils.make_estimator(
+      run_pretraining.model_fn_builder(
+          modeling.BertConfig(**tiny.CONFIG), None, 1e-3, 1, 0, False, False),
+      options, 4, batch_size)
+  if not tf.train.latest_checkpoint(options.output_dir):
+    estimator.train(run_pretraining.input_fn_builder(
+        [str(folder / "train.tfrecord")], LENGTH, PREDICTIONS, True),
+                    max_steps=1)
+  return estimator.evaluate(run_pretraining.input_fn_builder(
+      [str(folder / "train.tfrecord")], LENGTH, PREDICTIONS, False), steps=None)
+
+
+def test_metrics_do_not_depend_on_the_batch_size(folder):
+  whole, padded = evaluate(folder, 11), evaluate(folder, 4)
+  for key in ("masked_lm_loss", "masked_lm_accuracy", "next_sentence_loss",
+              "next_sentence_accuracy"):
+    assert padded[key] == pytest.approx(whole[key], rel=1e-5)
+  assert whole["masked_lm_loss"] == pytest.approx(np.log(len(tiny.TOKENS)),
+                                                  rel=0.05)
+
+
+def test_weights_of_the_pair_task():
+  config = modeling.BertConfig(**tiny.CONFIG)
+  with tf.Graph().as_default(), tf.Session() as session:
+    pooled = tf.constant(np.random.RandomState(0).randn(3, 16), tf.float32)
+    output = run_pretraining.get_next_sentence_output(
+        config, pooled, tf.constant([[0], [1], [1]]),
+        tf.constant([1.0, 1.0, 0.0]))
+    session.run(tf.global_variables_initializer())
+    loss, per_example, log_probs = session.run(list(output))
+  assert loss == pytest.approx(per_example[:2].mean())
+  np.testing.assert_allclose(per_example, -log_probs[[0, 1, 2], [0, 1, 1]],
+                             rtol=1e-5)
+
+
+def test_step_checkpoints_leave_other_files_alone(tmp_path):
+  for name in ("albert_model.ckpt.index", "model.ckpt-20.index",
+               "model.ckpt-3.index", "model.ckpt-best.index"):
+    (tmp_path / name).write_bytes(b"")
+  assert estimator_utils.step_checkpoints(str(tmp_path)) == [
+      (3, os.path.join(str(tmp_path), "model.ckpt-3")),
+      (20, os.path.join(str(tmp_path), "model.ckpt-20"))]
