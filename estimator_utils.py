@@ -159,7 +159,8 @@ def make_estimator(model_fn, options, train_batch_size, eval_batch_size,
   cluster = None
   if options.use_tpu and options.tpu_name:
     cluster = tf.distribute.cluster_resolver.TPUClusterResolver(
-        options.tpu_name, zone=options.tpu_zone, project=options.gcp_project)
+        options.tpu_name, zone=options.tpu_zone or None,
+        project=options.gcp_project or None)
   # Progress is the business of `TrainingLogHook`; the TPU's own loop, which
   # it cannot look into, logs by itself.
   log_step_count_steps = options.log_steps if options.use_tpu else None

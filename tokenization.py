@@ -22,8 +22,7 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 # A cache starts anew at this many entries and does not keep larger keys.
 _MAX_CACHED, _MAX_KEY_BYTES = 2**17, 1024
 
-# Stands before the form of a character that depends on its neighbours. It is
-# safe as a mark, because every NUL of a text is dropped.
+# Marks a form that depends on a character's neighbours; no text keeps its NULs.
 _CONTEXT_MARK = "\0"
 
 # Alignment codes of characters that have no part in a word; the code of others
@@ -41,8 +40,7 @@ class VocabularyError(KeyError):
 
 def validate_case_matches_checkpoint(do_lower_case, init_checkpoint):
   """Raises ValueError if casing contradicts the name of Google's BERT folder."""
-  match = re.match(r"^.*?([A-Za-z0-9_-]+)/bert_model\.ckpt",
-                   init_checkpoint or "")
+  match = re.search(r"([\w-]+)/bert_model\.ckpt", init_checkpoint or "")
   lower_models = ("uncased_L-24_H-1024_A-16", "uncased_L-12_H-768_A-12",
                   "multilingual_L-12_H-768_A-12", "chinese_L-12_H-768_A-12")
   cased_models = ("cased_L-12_H-768_A-12", "cased_L-24_H-1024_A-16",
@@ -229,11 +227,12 @@ class FullTokenizer(object):
       pieces = pieces_of[word]
       tokens += pieces
       last = first + len(word)
-      prefix = 0  # The first piece has no "##".
-      for piece in pieces[:-1]:
-        after = first + len(piece) - prefix
-        offsets.append((begins[first], ends[after - 1]))
-        first, prefix = after, 2
+      if len(pieces) > 1:
+        prefix = 0  # The first piece has no "##".
+        for piece in pieces[:-1]:
+          after = first + len(piece) - prefix
+          offsets.append((begins[first], ends[after - 1]))
+          first, prefix = after, 2
       offsets.append((begins[first], ends[last - 1]))
       first = last
     return tokens, offsets
@@ -281,10 +280,10 @@ class BasicTokenizer(object):
     return words, begins, ends
 
   def _parts(self, text):
-    """Yields (words, part, resolved) for each part in and between tokens.
+    """Yields (words, part, resolved) for each part; `never_split` parts a text.
 
     The words are made of the forms of the part's characters, or of those that
-    `_resolve_context` returned where it was needed.
+    `_resolve_context` returned where that was needed (else resolved is None).
     """
     text = convert_to_unicode(text)
     parts = self._never_split.split(text) if self.never_split else [text]
@@ -325,9 +324,8 @@ class BasicTokenizer(object):
     codes = part.translate(self._alignment).encode("latin-1")
     begins = range(start, start + len(part))
     ends = [begin + 1 for begin in begins]
-    if _ACCENT in codes:
-      for match in _ACCENTED.finditer(codes):
-        ends[match.start()] = start + match.end()
+    for match in _ACCENTED.finditer(codes) if _ACCENT in codes else ():
+      ends[match.start()] = start + match.end()
     if resolved is None:
       return _repeat_each(begins, codes), _repeat_each(ends, codes)
     chars, order = resolved
@@ -369,8 +367,7 @@ class WordpieceTokenizer(object):
   """Splits words into the longest pieces that the vocabulary has."""
 
   def __init__(self, vocab, unk_token="[UNK]", max_input_chars_per_word=200):
-    self.vocab = vocab
-    self.unk_token = unk_token
+    self.vocab, self.unk_token = vocab, unk_token
     self.max_input_chars_per_word = max_input_chars_per_word
     self.pieces = _LazyTable(self._split)
 

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# All the tests: style, suite, and the quickstart from a clean state.
+#   bash scripts/run_tests.sh                       about ten minutes, two cores
+#   bash scripts/run_tests.sh tests/test_modeling.py -k adapter    only these
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+use_environment requirements-test.txt
+cd "$ROOT"
+
+if [ $# -gt 0 ]; then
+  exec "$PYTHON" -m pytest -q "$@"
+fi
+echo "== style"
+"$PYTHON" -m ruff check .
+"$PYTHON" -m pycodestyle --indent-size=2 --max-line-length=100 \
+  --select=E1,E5,W1,W2,W3 --ignore=E12,E13 ./*.py scripts tests
+for script in scripts/*.sh .ci/run; do bash -n "$script"; done
+echo "== suite"
+"$PYTHON" -m pytest -q --durations=5 tests
+echo "== quickstart"
+OUTPUT_DIR="$ROOT/output/quickstart_test" bash scripts/quickstart.sh
