@@ -4,9 +4,8 @@
     tokens, offsets = tokenizer.tokenize_with_offsets("我喜欢ALBERT")
     # 我 喜 欢 al ##bert, (0, 1) (1, 2) (2, 3) (3, 5) (5, 9)
 
-What happens to a character before WordPiece nearly always depends on itself
-alone: it is looked up in a lazily filled table, and the words that come out in
-another. Only remote files need TensorFlow: data workers have to start fast.
+What becomes of a character before WordPiece nearly always depends on it alone,
+and is looked up in a table. TensorFlow is imported for remote files only.
 """
 
 import collections
@@ -45,8 +44,7 @@ def validate_case_matches_checkpoint(do_lower_case, init_checkpoint):
                   "multilingual_L-12_H-768_A-12", "chinese_L-12_H-768_A-12")
   cased_models = ("cased_L-12_H-768_A-12", "cased_L-24_H-1024_A-16",
                   "multi_cased_L-12_H-768_A-12")
-  wrong_models = cased_models if do_lower_case else lower_models
-  if match and match.group(1) in wrong_models:
+  if match and match[1] in (cased_models if do_lower_case else lower_models):
     raise ValueError(
         "--do_lower_case=%s does not fit --init_checkpoint=%s; pass "
         "--do_lower_case=%s, as that model was trained with" %
@@ -324,6 +322,8 @@ class BasicTokenizer(object):
     codes = part.translate(self._alignment).encode("latin-1")
     begins = range(start, start + len(part))
     ends = [begin + 1 for begin in begins]
+    if codes.count(1) == len(codes):  # Nothing to align, as in most lines.
+      return begins, ends
     for match in _ACCENTED.finditer(codes) if _ACCENT in codes else ():
       ends[match.start()] = start + match.end()
     if resolved is None:
