@@ -254,40 +254,63 @@ def _report_match(tvars, match, init_checkpoint, allow_partial):
 # What two models of equal variables may still differ in.
 _INVISIBLE_KEYS = ("ln_type", "num_attention_heads", "num_hidden_layers",
                    "hidden_act")
+_SIZE_KEYS = ("vocab_size", "embedding_size", "hidden_size",
+              "intermediate_size", "max_position_embeddings",
+              "type_vocab_size", "shared_type", "final_layer_norm")
 
 
-def check_config_beside(bert_config, checkpoint, allow_partial=False):
-  """Compares a config with the one beside a checkpoint, if there is one.
+def check_init_config(bert_config, init_checkpoint, allow_partial=False):
+  """Compares a config with the one beside the checkpoint to start from.
 
   Norm position, heads, activation and (with shared weights) layers leave no
   trace in a checkpoint's variables: a wrong pair would load and be useless.
 
   Args:
     bert_config: BertConfig.
-    checkpoint: path of a checkpoint or of its folder, or None.
+    init_checkpoint: path of a checkpoint, or None.
     allow_partial: bool; a difference is a warning then.
 
   Raises:
     ValueError: a key differs.
   """
-  if not checkpoint:
+  if not init_checkpoint:
     return
-  folder = checkpoint if tf.gfile.IsDirectory(checkpoint) else (
-      os.path.dirname(checkpoint))
+  message = _config_difference(bert_config, os.path.dirname(init_checkpoint),
+                               _INVISIBLE_KEYS)
+  if message and not allow_partial:
+    raise ValueError("%s; use that config (or --allow_partial_init to go on)" %
+                     message)
+  if message:
+    tf.logging.warning(message)
+
+
+def check_resume_config(bert_config, output_dir):
+  """Compares a config with that of the run whose checkpoints are there.
+
+  Raises:
+    ValueError: a key differs.
+  """
+  if tf.train.latest_checkpoint(output_dir) is None:
+    return
+  message = _config_difference(bert_config, output_dir,
+                               _INVISIBLE_KEYS + _SIZE_KEYS)
+  if message:
+    raise ValueError("%s; to go on with that run use its config, for a new"
+                     " one another --output_dir" % message)
+
+
+def _config_difference(bert_config, folder, keys):
+  """What differs from the config in a folder, in words; None if nothing."""
   path = os.path.join(folder, CONFIG_NAME)
   if not tf.gfile.Exists(path):
-    return
+    return None
   stored = modeling.BertConfig.from_json_file(path)
-  for key in _INVISIBLE_KEYS:
+  for key in keys:
     ours, theirs = getattr(bert_config, key), getattr(stored, key)
     if ours != theirs:
-      message = (
-          "the model config has %s \"%s\", but %s beside the checkpoint says"
-          " \"%s\"; use that config (or --allow_partial_init to go on)" % (
-              key, ours, path, theirs))
-      if not allow_partial:
-        raise ValueError(message)
-      tf.logging.warning(message)
+      return ("the model config has %s \"%s\", but %s beside the checkpoint"
+              " says \"%s\"" % (key, ours, path, theirs))
+  return None
 
 
 def check_init_checkpoint(init_checkpoint):

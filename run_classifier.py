@@ -332,9 +332,9 @@ class ClassifierRun(object):
          "init_checkpoint": options.init_checkpoint})
     self.init_checkpoint = estimator_utils.check_init_checkpoint(
         options.init_checkpoint)
-    for checkpoint in (self.init_checkpoint, options.output_dir):
-      estimator_utils.check_config_beside(self.bert_config, checkpoint,
-                                          options.allow_partial_init)
+    estimator_utils.check_init_config(self.bert_config, self.init_checkpoint,
+                                      options.allow_partial_init)
+    estimator_utils.check_resume_config(self.bert_config, options.output_dir)
     tokenization.validate_case_matches_checkpoint(options.do_lower_case,
                                                   self.init_checkpoint)
     self.tokenizer = tokenization.FullTokenizer(options.vocab_file,
@@ -343,6 +343,7 @@ class ClassifierRun(object):
         self.tokenizer.vocab, self.bert_config.vocab_size,
         options.vocab_file, options.bert_config_file)
     self._read_task()
+    self._check_resume()
 
   def _read_task(self):
     """Reads the splits that are asked for and counts the steps."""
@@ -378,6 +379,20 @@ class ClassifierRun(object):
             " training 1 step on repeated examples",
             len(self.examples["train"]), options.train_batch_size,
             options.num_train_epochs)
+
+  def _check_resume(self):
+    """Raises a ValueError where the folder's checkpoints have other labels."""
+    output_dir = self.options.output_dir
+    if (tf.train.latest_checkpoint(output_dir) is None or not
+        tf.gfile.Exists(os.path.join(output_dir, CLASSIFIER_NAME))):
+      return
+    stored = read_classifier(output_dir)
+    if stored["labels"] != self.label_list:
+      raise ValueError(
+          "--output_dir %s holds checkpoints of task %s with the labels %s, but"
+          " this run is of task %s with %s; give another --output_dir" % (
+              output_dir, stored["task_name"], ", ".join(stored["labels"]),
+              self.options.task_name, ", ".join(self.label_list)))
 
   def _labels(self):
     """The task's labels; of a free format, the training data's.

@@ -582,9 +582,9 @@ def _check_flags():
        "init_checkpoint": FLAGS.init_checkpoint})
   FLAGS.init_checkpoint = estimator_utils.check_init_checkpoint(
       FLAGS.init_checkpoint)
-  for checkpoint in (FLAGS.init_checkpoint, FLAGS.output_dir):
-    estimator_utils.check_config_beside(bert_config, checkpoint,
-                                        FLAGS.allow_partial_init)
+  estimator_utils.check_init_config(bert_config, FLAGS.init_checkpoint,
+                                    FLAGS.allow_partial_init)
+  estimator_utils.check_resume_config(bert_config, FLAGS.output_dir)
   train_files = expand_input_files(FLAGS.input_file)
   eval_files = train_files
   if FLAGS.eval_input_file:

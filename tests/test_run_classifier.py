@@ -245,6 +245,15 @@ def test_a_file_of_the_users_own(model, tmp_path):
   assert result.returncode == 0, result.stderr
 
 
+def test_a_folder_of_another_task(trained, model, tmp_path):
+  output_dir, _, _ = trained
+  for name in ("train", "dev", "test"):
+    tiny.write(tmp_path / (name + ".tsv"), "label\ttext\n甲\t好\n乙\t玩\n")
+  tiny.assert_fails(
+      run(model, tmp_path, output_dir, "--do_train", task_name="tsv"),
+      "checkpoints of task lcqmc with the labels 0, 1", "another --output_dir")
+
+
 @pytest.mark.parametrize("switches,flags,parts", [
     ([], {}, ["--do_train, --do_eval and --do_predict"]),
     (["--do_train"], {"task_name": "lcqcm"}, ["lcqcm", "lcqmc"]),

