@@ -4,7 +4,6 @@
 #   TPU_NAME=my-tpu BUCKET=gs://my-bucket bash scripts/run_pretraining_tpu.sh
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
-use_environment requirements.txt
 
 TPU_NAME="${TPU_NAME:?the name of the TPU}"
 BUCKET="${BUCKET:?the bucket, gs://..., with the records}"
@@ -14,6 +13,7 @@ OUTPUT_DIR="${OUTPUT_DIR:-$BUCKET/albert_base_zh}"
 NUM_TPU_CORES="${NUM_TPU_CORES:-256}"
 TPU_ZONE="${TPU_ZONE:-}"
 VOCAB_FILE="${VOCAB_FILE:-$ROOT/albert_config/vocab.txt}"
+use_environment requirements.txt
 
 "$PYTHON" "$ROOT/run_pretraining.py" \
   --do_train=True \
