@@ -117,8 +117,13 @@ _SLOT = re.compile(
 
 
 def variable_name(variable):
-  """Name of a variable as checkpoints have it: no `:0`, no `/replica_<n>`."""
-  return re.sub(r"(/replica_\d+)?(:\d+)?$", "", variable.name)
+  """Name of a variable as checkpoints have it: no `:0`, no `/replica_<n>`.
+
+  Args:
+    variable: Variable, or its name.
+  """
+  return re.sub(r"(/replica_\d+)?(:\d+)?$", "",
+                getattr(variable, "name", variable))
 
 
 def match_checkpoint(tvars, init_checkpoint):

@@ -13,6 +13,8 @@ import re
 
 import tensorflow.compat.v1 as tf
 
+from bert_utils import variable_name
+
 OPTIMIZERS = ("adamw", "lamb", "lamb_google")
 
 # Normalisation and bias variables: small, and hurt by being pulled to zero.
@@ -136,13 +138,13 @@ def learning_rate_schedule(init_lr, global_step, num_train_steps,
 def variables_to_train(excluded_tvars=None):
   """Returns the graph's trainable variables without the excluded ones."""
   variables = tf.trainable_variables()
-  excluded = {_plain_name(var) for var in excluded_tvars or ()}
-  unknown = excluded - {_plain_name(var) for var in variables}
+  excluded = {variable_name(var) for var in excluded_tvars or ()}
+  unknown = excluded - {variable_name(var) for var in variables}
   if unknown:
     raise ValueError(
         f"excluded_tvars names {', '.join(sorted(unknown))}, but none of the "
         f"graph's {len(variables)} trainable variables is called so.")
-  kept = [var for var in variables if _plain_name(var) not in excluded]
+  kept = [var for var in variables if variable_name(var) not in excluded]
   if not kept:
     raise ValueError(
         f"There is nothing to train: the graph has {len(variables)} trainable "
@@ -307,7 +309,7 @@ class _DecoupledDecayOptimizer(tf.train.Optimizer):
     next_m = self.beta_1 * m + (1.0 - self.beta_1) * grad
     next_v = self.beta_2 * v + (1.0 - self.beta_2) * tf.square(grad)
     update = self._direction(next_m, next_v)
-    name = _plain_name(var)
+    name = variable_name(var)
     if self.weight_decay_rate and not _matches(
         self.exclude_from_weight_decay, name):
       update += self.weight_decay_rate * weights
@@ -386,12 +388,6 @@ class LAMBOptimizer(_DecoupledDecayOptimizer):
     ratio = tf.where(known, weights_norm / update_norm,
                      tf.ones_like(weights_norm))
     return ratio * update
-
-
-def _plain_name(variable):
-  """"a/b/replica_1:0", or the variable called so -> "a/b"."""
-  name = getattr(variable, "name", variable)
-  return re.sub(r"(/replica_\d+)?(:\d+)?$", "", name)
 
 
 def _matches(patterns, name):

@@ -27,17 +27,28 @@ import tokenization
 
 FLAGS = flags.FLAGS
 
-MaskedLmOutput = collections.namedtuple(
-    "MaskedLmOutput", ["loss", "per_example_loss", "log_probs"])
-NextSentenceOutput = collections.namedtuple(
-    "NextSentenceOutput", ["loss", "per_example_loss", "log_probs"])
-
 LOGGED = ("loss", "masked_lm_loss", "masked_lm_accuracy",
           "next_sentence_loss", "next_sentence_accuracy", "learning_rate",
           "gradient_norm")
 
 
 # ---------------------------------------------------------------------- model
+
+
+class HeadOutput(collections.namedtuple(
+    "HeadOutput", ["loss", "per_example_loss", "log_probs"])):
+  """What a head returns: the peers' tuple.
+
+  Besides, `predictions` has the most probable labels, from the logits: the
+  log probabilities, of V columns, are then computed only for who asks.
+  """
+  predictions = None
+
+
+def _head_output(loss, per_example_loss, logits):
+  output = HeadOutput(loss, per_example_loss, tf.nn.log_softmax(logits))
+  output.predictions = tf.argmax(logits, axis=-1, output_type=tf.int32)
+  return output
 
 
 def get_masked_lm_output(bert_config, input_tensor, output_weights,
@@ -57,7 +68,7 @@ def get_masked_lm_output(bert_config, input_tensor, output_weights,
     label_weights: float Tensor [B, P], 1 for predictions, 0 for padding.
 
   Returns:
-    MaskedLmOutput: loss (weighted mean, scalar), per_example_loss [B * P],
+    HeadOutput: loss (weighted mean, scalar), per_example_loss [B * P],
     log_probs [B * P, V].
   """
   input_tensor = gather_indexes(input_tensor, positions)  # [B * P, H]
@@ -85,8 +96,7 @@ def get_masked_lm_output(bert_config, input_tensor, output_weights,
   # Padded predictions weigh nothing; all may be padding.
   loss = (tf.reduce_sum(label_weights * per_example_loss) /
           (tf.reduce_sum(label_weights) + 1e-5))
-  # Built, but computed only for who asks: training does not.
-  return MaskedLmOutput(loss, per_example_loss, tf.nn.log_softmax(logits))
+  return _head_output(loss, per_example_loss, logits)
 
 
 def get_next_sentence_output(bert_config, input_tensor, labels, weights=None):
@@ -99,7 +109,7 @@ def get_next_sentence_output(bert_config, input_tensor, labels, weights=None):
     weights: float Tensor [B], weight of each example; default ones.
 
   Returns:
-    NextSentenceOutput: loss (mean, scalar), per_example_loss [B],
+    HeadOutput: loss (mean, scalar), per_example_loss [B],
     log_probs [B, 2].
   """
   with tf.variable_scope("cls/seq_relationship"):
@@ -118,7 +128,7 @@ def get_next_sentence_output(bert_config, input_tensor, labels, weights=None):
   else:
     loss = (tf.reduce_sum(weights * per_example_loss) /
             tf.maximum(tf.reduce_sum(weights), 1.0))
-  return NextSentenceOutput(loss, per_example_loss, tf.nn.log_softmax(logits))
+  return _head_output(loss, per_example_loss, logits)
 
 
 def _metric_values(features, masked_lm, next_sentence):
@@ -127,19 +137,20 @@ def _metric_values(features, masked_lm, next_sentence):
   Returns:
     OrderedDict: name -> (values [n], weights [n]).
   """
-  def correct(log_probs, labels):
-    predicted = tf.argmax(log_probs, axis=-1, output_type=tf.int32)
-    return tf.cast(tf.equal(predicted, tf.reshape(labels, [-1])), tf.float32)
+  def correct(predictions, labels):
+    return tf.cast(tf.equal(predictions, tf.reshape(labels, [-1])),
+                   tf.float32)
 
   lm_weights = tf.reshape(features["masked_lm_weights"], [-1])
   pair_weights = _real_examples(features)
   return collections.OrderedDict([
       ("masked_lm_accuracy", (
-          correct(masked_lm.log_probs, features["masked_lm_ids"]),
+          correct(masked_lm.predictions, features["masked_lm_ids"]),
           lm_weights)),
       ("masked_lm_loss", (masked_lm.per_example_loss, lm_weights)),
       ("next_sentence_accuracy", (
-          correct(next_sentence.log_probs, features["next_sentence_labels"]),
+          correct(next_sentence.predictions,
+                  features["next_sentence_labels"]),
           pair_weights)),
       ("next_sentence_loss", (next_sentence.per_example_loss,
                               pair_weights))])

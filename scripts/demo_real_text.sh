@@ -9,10 +9,10 @@ use_environment requirements.txt
 
 OUTPUT_DIR="${OUTPUT_DIR:-$ROOT/output/real_text}"
 DATA_DIR="${DATA_DIR:-$ROOT/demo_data}"
-CONFIG_FILE="${CONFIG_FILE:-$ROOT/albert_config/albert_config_tiny.json}"
+CONFIG_FILE="${CONFIG_FILE:-$ROOT/albert_config/albert_config_tiny_preln.json}"
 VOCAB_FILE="${VOCAB_FILE:-$ROOT/albert_config/vocab.txt}"
 MAX_CHARACTERS="${MAX_CHARACTERS:-2000000}"
-NUM_TRAIN_STEPS="${NUM_TRAIN_STEPS:-600}"
+NUM_TRAIN_STEPS="${NUM_TRAIN_STEPS:-500}"
 
 mkdir -p "$OUTPUT_DIR"
 # timed NAME COMMAND...: runs it, its log into NAME.log, and says how long.
@@ -40,9 +40,9 @@ timed pretraining "$PYTHON" "$ROOT/run_pretraining.py" --do_train \
   --input_file="$OUTPUT_DIR/train.tfrecord" \
   --bert_config_file="$CONFIG_FILE" --output_dir="$OUTPUT_DIR/pretraining" \
   --max_seq_length=128 --max_predictions_per_seq=20 --train_batch_size=32 \
-  --optimizer=adamw --learning_rate=3e-4 --num_warmup_steps=100 \
+  --optimizer=adamw --learning_rate=5e-4 --num_warmup_steps=50 \
   --num_train_steps="$NUM_TRAIN_STEPS" --log_steps=50 \
-  --save_checkpoints_steps=200
+  --save_checkpoints_steps=250
 
 finetune() {
   "$PYTHON" "$ROOT/run_classifier.py" --task_name=tsv --do_train --do_eval \
@@ -50,7 +50,7 @@ finetune() {
     --bert_config_file="$CONFIG_FILE" --init_checkpoint="$2" \
     --output_dir="$OUTPUT_DIR/$1" --max_seq_length=32 --train_batch_size=32 \
     --eval_batch_size=128 --predict_batch_size=128 --learning_rate=2e-4 \
-    --num_train_epochs=5 --save_checkpoints_steps=250 --log_steps=50
+    --num_train_epochs=3 --save_checkpoints_steps=250 --log_steps=50
 }
 timed from_checkpoint finetune from_checkpoint "$OUTPUT_DIR/pretraining"
 timed from_scratch finetune from_scratch ""

@@ -389,7 +389,7 @@ def test_half_precision_variable_has_float32_moments(name, dtype):
 
 def test_exclusion_patterns_see_the_name_without_replica_and_output():
   # "a$" would miss "a:0" and "a/replica_1:0".
-  plain = optimization._plain_name
+  plain = optimization.variable_name
   assert plain("bert/a:0") == plain("bert/a/replica_1:0") == "bert/a"
   assert plain("bert/replica_1/a") == "bert/replica_1/a"
 
