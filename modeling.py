@@ -295,40 +295,10 @@ class BertModel(object):
 
     with tf.variable_scope(scope, default_name="bert"):
       with tf.variable_scope("embeddings"):
-        (word_embeddings, self.embedding_table,
-         self.embedding_table_2) = embedding_lookup_factorized(
-             input_ids=input_ids,
-             vocab_size=config.vocab_size,
-             hidden_size=config.hidden_size,
-             embedding_size=config.embedding_size,
-             initializer_range=config.initializer_range,
-             use_one_hot_embeddings=use_one_hot_embeddings)
-        self.embedding_output = embedding_postprocessor(
-            input_tensor=word_embeddings,
-            use_token_type=True,
-            token_type_ids=token_type_ids,
-            token_type_vocab_size=config.type_vocab_size,
-            initializer_range=config.initializer_range,
-            max_position_embeddings=config.max_position_embeddings,
-            dropout_prob=config.hidden_dropout_prob)
-
+        self._build_embeddings(config, input_ids, token_type_ids,
+                               use_one_hot_embeddings)
       with tf.variable_scope("encoder"):
-        self.all_encoder_layers = _encoder(
-            self.embedding_output,
-            _mask_to_bias(tf.expand_dims(input_mask, axis=1)),
-            num_hidden_layers=config.num_hidden_layers,
-            num_attention_heads=config.num_attention_heads,
-            intermediate_size=config.intermediate_size,
-            intermediate_act_fn=get_activation(config.hidden_act),
-            hidden_dropout_prob=config.hidden_dropout_prob,
-            attention_probs_dropout_prob=config.attention_probs_dropout_prob,
-            initializer_range=config.initializer_range,
-            ln_type=config.ln_type,
-            shared_type=config.shared_type)
-        if config.final_layer_norm:
-          self.all_encoder_layers[-1] = layer_norm(
-              self.all_encoder_layers[-1], name="final_layer_norm")
-      self.sequence_output = self.all_encoder_layers[-1]
+        self._build_encoder(config, input_mask)
 
       # A segment is represented by its first token, [CLS], passed through a
       # dense layer that is pre-trained with the segment-level task.
@@ -338,6 +308,45 @@ class BertModel(object):
         self.pooled_output = dense(
             first_token_tensor, config.hidden_size, tf.tanh,
             config.initializer_range)
+
+  def _build_embeddings(self, config, input_ids, token_type_ids,
+                        use_one_hot_embeddings):
+    """Sets `embedding_output` and the tables."""
+    (word_embeddings, self.embedding_table,
+     self.embedding_table_2) = embedding_lookup_factorized(
+         input_ids=input_ids,
+         vocab_size=config.vocab_size,
+         hidden_size=config.hidden_size,
+         embedding_size=config.embedding_size,
+         initializer_range=config.initializer_range,
+         use_one_hot_embeddings=use_one_hot_embeddings)
+    self.embedding_output = embedding_postprocessor(
+        input_tensor=word_embeddings,
+        use_token_type=True,
+        token_type_ids=token_type_ids,
+        token_type_vocab_size=config.type_vocab_size,
+        initializer_range=config.initializer_range,
+        max_position_embeddings=config.max_position_embeddings,
+        dropout_prob=config.hidden_dropout_prob)
+
+  def _build_encoder(self, config, input_mask):
+    """Sets `all_encoder_layers` and `sequence_output`."""
+    self.all_encoder_layers = _encoder(
+        self.embedding_output,
+        _mask_to_bias(tf.expand_dims(input_mask, axis=1)),
+        num_hidden_layers=config.num_hidden_layers,
+        num_attention_heads=config.num_attention_heads,
+        intermediate_size=config.intermediate_size,
+        intermediate_act_fn=get_activation(config.hidden_act),
+        hidden_dropout_prob=config.hidden_dropout_prob,
+        attention_probs_dropout_prob=config.attention_probs_dropout_prob,
+        initializer_range=config.initializer_range,
+        ln_type=config.ln_type,
+        shared_type=config.shared_type)
+    if config.final_layer_norm:
+      self.all_encoder_layers[-1] = layer_norm(
+          self.all_encoder_layers[-1], name="final_layer_norm")
+    self.sequence_output = self.all_encoder_layers[-1]
 
   def get_pooled_output(self):
     """Float Tensor [B, H]: the first token through the pooler."""
@@ -746,13 +755,29 @@ def attention_layer(from_tensor,
 # ---------------------------------------------------------------- transformer
 
 
+def gelu(x):
+  """Gaussian error linear unit, Hendrycks & Gimpel, tanh form.
+
+  0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))),
+  https://arxiv.org/abs/1606.08415.
+
+  Args:
+    x: float Tensor.
+
+  Returns:
+    Tensor of the same shape and type.
+  """
+  inner = math.sqrt(2.0 / math.pi) * x * (1.0 + 0.044715 * x * x)
+  return x * (0.5 + 0.5 * tf.tanh(inner))
+
+
 def transformer_model(input_tensor,
                       attention_mask=None,
                       hidden_size=768,
                       num_hidden_layers=12,
                       num_attention_heads=12,
                       intermediate_size=3072,
-                      intermediate_act_fn=None,
+                      intermediate_act_fn=gelu,
                       hidden_dropout_prob=0.1,
                       attention_probs_dropout_prob=0.1,
                       initializer_range=0.02,
@@ -769,7 +794,7 @@ def transformer_model(input_tensor,
     num_hidden_layers: int.
     num_attention_heads: int, N.
     intermediate_size: int, I.
-    intermediate_act_fn: function; default `gelu`.
+    intermediate_act_fn: function of a Tensor, or None for none.
     hidden_dropout_prob: float.
     attention_probs_dropout_prob: float.
     initializer_range: float, standard deviation of the initial kernels.
@@ -796,7 +821,7 @@ def transformer_model(input_tensor,
       num_hidden_layers=num_hidden_layers,
       num_attention_heads=num_attention_heads,
       intermediate_size=intermediate_size,
-      intermediate_act_fn=intermediate_act_fn or gelu,
+      intermediate_act_fn=intermediate_act_fn,
       hidden_dropout_prob=hidden_dropout_prob,
       attention_probs_dropout_prob=attention_probs_dropout_prob,
       initializer_range=initializer_range,
@@ -809,7 +834,7 @@ def prelln_transformer_model(input_tensor,
                              num_hidden_layers=12,
                              num_attention_heads=12,
                              intermediate_size=3072,
-                             intermediate_act_fn=None,
+                             intermediate_act_fn=gelu,
                              hidden_dropout_prob=0.1,
                              attention_probs_dropout_prob=0.1,
                              initializer_range=0.02,
@@ -841,7 +866,7 @@ def prelln_transformer_model(input_tensor,
       num_hidden_layers=num_hidden_layers,
       num_attention_heads=num_attention_heads,
       intermediate_size=intermediate_size,
-      intermediate_act_fn=intermediate_act_fn or gelu,
+      intermediate_act_fn=intermediate_act_fn,
       hidden_dropout_prob=hidden_dropout_prob,
       attention_probs_dropout_prob=attention_probs_dropout_prob,
       initializer_range=initializer_range,
@@ -988,22 +1013,6 @@ def _adapt(projection, adapter_fn, layer_idx, part):
 
 
 # -------------------------------------------------------------- small helpers
-
-
-def gelu(x):
-  """Gaussian error linear unit, Hendrycks & Gimpel, tanh form.
-
-  0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))),
-  https://arxiv.org/abs/1606.08415.
-
-  Args:
-    x: float Tensor.
-
-  Returns:
-    Tensor of the same shape and type.
-  """
-  inner = math.sqrt(2.0 / math.pi) * x * (1.0 + 0.044715 * x * x)
-  return x * (0.5 + 0.5 * tf.tanh(inner))
 
 
 _ACTIVATIONS = {"linear": None, "relu": tf.nn.relu, "gelu": gelu,

@@ -168,6 +168,21 @@ def _weighted_mean(values, weights):
   return tf.reduce_sum(values * weights) / (tf.reduce_sum(weights) + 1e-5)
 
 
+def _eval_spec(mode, loss, metrics, scaffold_fn):
+  """The spec of an evaluation: means over all batches, by weight."""
+  # Flat, because a TPU hands over plain lists of tensors.
+  names = list(metrics)
+  tensors = [tensor for metric in metrics.values() for tensor in metric]
+
+  def metric_fn(*tensors):
+    return {name: tf.metrics.mean(tensors[2 * i], tensors[2 * i + 1])
+            for i, name in enumerate(names)}
+
+  return estimator_utils.estimator.tpu.TPUEstimatorSpec(
+      mode=mode, loss=loss, eval_metrics=(metric_fn, tensors),
+      scaffold_fn=scaffold_fn)
+
+
 def model_fn_builder(bert_config, init_checkpoint, learning_rate,
                      num_train_steps, num_warmup_steps, use_tpu,
                      use_one_hot_embeddings, optimizer="lamb", poly_power=1.0,
@@ -218,31 +233,20 @@ def model_fn_builder(bert_config, init_checkpoint, learning_rate,
         init_checkpoint, use_tpu, allow_partial_init)
     estimator_utils.log_trainable_variables()
     metrics = _metric_values(features, masked_lm, next_sentence)
+    if not is_training:
+      return _eval_spec(mode, total_loss, metrics, scaffold_fn)
 
-    if is_training:
-      train = optimization.build_train_op(
-          total_loss, learning_rate, num_train_steps, num_warmup_steps,
-          use_tpu, optimizer, poly_power, start_warmup_step)
-      if not use_tpu:
-        logged = {name: _weighted_mean(*metric)
-                  for name, metric in metrics.items()}
-        logged.update(loss=total_loss, learning_rate=train.learning_rate,
-                      gradient_norm=train.gradient_norm)
-        estimator_utils.publish(logged)
-      return estimator_utils.estimator.tpu.TPUEstimatorSpec(
-          mode=mode, loss=total_loss, train_op=train.train_op,
-          scaffold_fn=scaffold_fn)
-
-    # Flat, because a TPU hands over plain lists of tensors.
-    names = list(metrics)
-    tensors = [tensor for metric in metrics.values() for tensor in metric]
-
-    def metric_fn(*tensors):
-      return {name: tf.metrics.mean(tensors[2 * i], tensors[2 * i + 1])
-              for i, name in enumerate(names)}
-
+    train = optimization.build_train_op(
+        total_loss, learning_rate, num_train_steps, num_warmup_steps, use_tpu,
+        optimizer, poly_power, start_warmup_step)
+    if not use_tpu:
+      logged = {name: _weighted_mean(*metric)
+                for name, metric in metrics.items()}
+      logged.update(loss=total_loss, learning_rate=train.learning_rate,
+                    gradient_norm=train.gradient_norm)
+      estimator_utils.publish(logged)
     return estimator_utils.estimator.tpu.TPUEstimatorSpec(
-        mode=mode, loss=total_loss, eval_metrics=(metric_fn, tensors),
+        mode=mode, loss=total_loss, train_op=train.train_op,
         scaffold_fn=scaffold_fn)
 
   return model_fn

@@ -416,6 +416,24 @@ def test_scopes_of_shared_layers(model_fn, shared_type, owned):
   assert len(names) == {"all": 16, "attention": 22, "ffn": 26}[shared_type]
 
 
+def test_without_activation_the_feed_forward_block_is_linear():
+  input_tensor = tf.random_normal([1, 3, 8], seed=1)
+
+  def output(**arguments):
+    with tf.variable_scope("m", reuse=tf.AUTO_REUSE):
+      return modeling.transformer_model(
+          input_tensor, hidden_size=8, num_hidden_layers=1,
+          num_attention_heads=2, intermediate_size=16, initializer_range=1.0,
+          hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+          **arguments)
+
+  default, gelu, linear = run([
+      output(), output(intermediate_act_fn=modeling.gelu),
+      output(intermediate_act_fn=None)])
+  np.testing.assert_array_equal(default, gelu)
+  assert np.abs(default - linear).max() > 1e-3
+
+
 def test_not_sharing_by_the_peers_argument():
   modeling.transformer_model(
       tf.zeros([1, 3, 8]), hidden_size=8, num_hidden_layers=2,
