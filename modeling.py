@@ -1078,8 +1078,10 @@ def _normalize(input_tensor, weights):
   """
   x = tf.cast(input_tensor, tf.float32)
   mean, variance = tf.nn.moments(x, axes=[-1], keep_dims=True)
-  output = tf.nn.batch_normalization(x, mean, variance, weights.beta,
-                                     weights.gamma, 1e-12)
+  # The casts matter where a getter hands out variables in half precision.
+  output = tf.nn.batch_normalization(
+      x, mean, variance, tf.cast(weights.beta, tf.float32),
+      tf.cast(weights.gamma, tf.float32), 1e-12)
   return tf.cast(output, input_tensor.dtype)
 
 

@@ -90,7 +90,7 @@ def create_model(bert_config, is_training, input_ids, input_mask, segment_ids,
     if is_training:
       output_layer = modeling.dropout(output_layer, 0.1)
     logits = tf.matmul(output_layer, output_weights, transpose_b=True)
-    logits = tf.nn.bias_add(tf.cast(logits, tf.float32), output_bias)
+    logits = tf.cast(tf.nn.bias_add(logits, output_bias), tf.float32)
     probabilities = tf.nn.softmax(logits, axis=-1)
     if labels is None:
       return ClassifierOutput(None, None, logits, probabilities)
@@ -646,6 +646,7 @@ def main(_):
 def define_flags():
   """Defines this script's flags."""
   estimator_utils.define_flags()
+  flags.adopt_module_key_flags(estimator_utils)  # so that --help has them
   flags.DEFINE_string("task_name", None, "Task: %s." % ", ".join(
       sorted(classifier_utils.TASKS)))
   flags.DEFINE_string("data_dir", None, "Folder with the task's files.")

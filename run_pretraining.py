@@ -87,7 +87,7 @@ def get_masked_lm_output(bert_config, input_tensor, output_weights,
                               transpose_b=True)  # [B * P, E]
     logits = tf.matmul(input_project, output_weights,
                        transpose_b=True)  # [B * P, V]
-    logits = tf.nn.bias_add(tf.cast(logits, tf.float32), output_bias)
+    logits = tf.cast(tf.nn.bias_add(logits, output_bias), tf.float32)
 
   label_ids = tf.reshape(label_ids, [-1])
   label_weights = tf.cast(tf.reshape(label_weights, [-1]), tf.float32)
@@ -120,7 +120,7 @@ def get_next_sentence_output(bert_config, input_tensor, labels, weights=None):
     output_bias = tf.get_variable("output_bias", [2],
                                   initializer=tf.zeros_initializer())
   logits = tf.matmul(input_tensor, output_weights, transpose_b=True)
-  logits = tf.nn.bias_add(tf.cast(logits, tf.float32), output_bias)
+  logits = tf.cast(tf.nn.bias_add(logits, output_bias), tf.float32)
   per_example_loss = tf.nn.sparse_softmax_cross_entropy_with_logits(
       labels=tf.reshape(labels, [-1]), logits=logits)
   if weights is None:
@@ -665,6 +665,7 @@ def main(_):
 def define_flags():
   """Defines this script's flags."""
   estimator_utils.define_flags()
+  flags.adopt_module_key_flags(estimator_utils)  # so that --help has them
   flags.DEFINE_string("input_file", None,
                       "TFRecord files (comma list of paths or globs).")
   flags.DEFINE_string("eval_input_file", None,

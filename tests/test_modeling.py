@@ -566,6 +566,31 @@ def test_layer_norm_in_half_precision_is_computed_in_float32():
   np.testing.assert_allclose(run(output), exact, atol=2e-3)
 
 
+def test_a_getter_may_hand_out_bfloat16_variables():
+  """As a TPU's bfloat16 scope does: weights stay float32, products do not."""
+  def half(getter, **kwargs):
+    return tf.cast(getter(**dict(kwargs, dtype=tf.float32)), tf.bfloat16)
+
+  input_ids, input_mask = tiny_inputs()
+  inputs = {"input_ids": tf.constant(input_ids),
+            "input_mask": tf.constant(input_mask),
+            "segment_ids": tf.zeros_like(input_ids),
+            "masked_lm_positions": tf.constant([[1], [1]]),
+            "masked_lm_ids": tf.constant([[5], [8]]),
+            "masked_lm_weights": tf.ones([2, 1]),
+            "next_sentence_labels": tf.constant([[0], [1]])}
+  with tf.variable_scope("half", custom_getter=half):
+    model, masked_lm, next_sentence = build_with_heads(tiny_config(), inputs)
+  assert model.get_sequence_output().dtype == tf.bfloat16
+  assert masked_lm.loss.dtype == next_sentence.loss.dtype == tf.float32
+  assert {v.dtype.base_dtype for v in tf.trainable_variables()} == {
+      tf.float32}
+  gradients = tf.gradients(masked_lm.loss + next_sentence.loss,
+                           tf.trainable_variables())
+  assert None not in gradients
+  assert np.isfinite(run(masked_lm.loss + next_sentence.loss))
+
+
 def test_embedding_postprocessor_needs_the_types_it_is_told_to_use():
   with pytest.raises(ValueError, match="token_type_ids"):
     modeling.embedding_postprocessor(tf.zeros([1, 2, 4]), use_token_type=True)
