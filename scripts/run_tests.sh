@@ -13,7 +13,7 @@ fi
 echo "== style"
 "$PYTHON" -m ruff check .
 "$PYTHON" -m pycodestyle --indent-size=2 --max-line-length=100 \
-  --select=E1,E5,W1,W2,W3 --ignore=E12,E13 ./*.py scripts tests
+  --select=E101,E11,E5,W1,W2,W3 ./*.py scripts tests
 for script in scripts/*.sh .ci/run; do bash -n "$script"; done
 echo "== suite"
 "$PYTHON" -m pytest -q --durations=5 tests
