@@ -184,6 +184,8 @@ _SHAPE_KEYS = (
     ("embeddings/position_embeddings", "max_position_embeddings or hidden_size"),
     ("embeddings/token_type_embeddings", "type_vocab_size or hidden_size"),
     ("predictions/output_bias", "vocab_size"),
+    ("output_weights", "the labels of the task, or hidden_size"),
+    ("output_bias", "the labels of the task"),
 )
 
 
@@ -204,8 +206,8 @@ def check_shapes(match, init_checkpoint):
       break
   raise InputError(
       "%d variables of the checkpoint %s have other shapes than the model, the"
-      " first is %s: checkpoint %s, model %s; set %s in the config to the"
-      " checkpoint's" % (len(match.mismatched), init_checkpoint, name, stored,
+      " first is %s: checkpoint %s, model %s; change %s (in the config, or by"
+      " another checkpoint)" % (len(match.mismatched), init_checkpoint, name, stored,
                          wanted, key))
 
 

@@ -26,6 +26,7 @@ import os
 import random
 import re
 import sys
+import tempfile
 
 from absl import app
 from absl import flags
@@ -114,7 +115,6 @@ def _private_cache_dir():
   try:
     os.makedirs(path, mode=0o700, exist_ok=True)
   except OSError:
-    import tempfile  # pylint: disable=import-outside-toplevel
     path = tempfile.mkdtemp(prefix="chinese_albert_")
   return path
 
@@ -211,11 +211,13 @@ class LineTokenizer(object):
     if self._segmenter is None:
       return segment_from_tokens(self._tokenizer.tokenize(line))
     tokens, offsets = self._tokenizer.tokenize_with_offsets(line)
-    words = self._segmenter(line)
+    starts = word_starts(tokens, offsets, self._segmenter(line))
     labels = tokens
     if self._legacy_labels:
-      labels = legacy_subword_labels(tokens, words, self._tokenizer.vocab)
-    return Segment(tokens, word_starts(tokens, offsets, words), labels)
+      # albert_zh segments the tokens, put together again.
+      labels = legacy_subword_labels(
+          tokens, self._segmenter("".join(tokens)), self._tokenizer.vocab)
+    return Segment(tokens, starts, labels)
 
 
 # ------------------------------------------------------------------- reading
@@ -236,11 +238,15 @@ def expand_input_patterns(input_file):
   paths = []
   for pattern in input_file.split(","):
     pattern = pattern.strip()
-    matches = sorted(path for path in glob.glob(pattern)
-                     if os.path.isfile(path))
+    if not pattern or "://" in pattern:
+      raise DataError("--input_file has \"%s\" between its commas, expected the"
+                      " path or glob of a local file" % pattern)
+    # A file may have a glob's brackets in its name.
+    matches = [pattern] if os.path.isfile(pattern) else sorted(
+        path for path in glob.glob(pattern) if os.path.isfile(path))
     if not matches:
       raise DataError("--input_file: no file matches %s" % pattern)
-    paths.extend(matches)
+    paths.extend(path for path in matches if path not in paths)
   return paths
 
 
@@ -445,7 +451,7 @@ def create_instances_from_document(
     target_length = rng.randint(2, max_num_tokens)
 
   if sentence_pair_task == "sop":
-    pairs = _sop_pairs(document, target_length, rng)
+    pairs = _sop_pairs(document, target_length, max_num_tokens, rng)
   elif sentence_pair_task == "nsp":
     pairs = _nsp_pairs(document, target_length, all_documents, document_index,
                        rng)
@@ -491,14 +497,20 @@ def _make_instance(segment_a, segment_b, is_random_next, masked_lm_prob,
                           is_random_next)
 
 
-def _chunks(document, target_length):
-  """Groups sentences into chunks that reach the target length.
+def _chunks(document, target_length, max_num_tokens):
+  """Groups sentences into chunks of about the target length.
+
+  Only a chunk of two sentences may be longer than `max_num_tokens`: cutting it
+  to that length leaves something of both. Of three, one could be lost whole.
 
   Yields:
-    Lists of Segments; the last may be shorter.
+    Lists of Segments; the last, and one before a long sentence, may be short.
   """
   chunk, length = [], 0
   for sentence in document:
+    if len(chunk) > 1 and length + len(sentence.tokens) > max_num_tokens:
+      yield chunk
+      chunk, length = [], 0
     chunk.append(sentence)
     length += len(sentence.tokens)
     # One sentence makes no pair: it waits for the next, however long it is.
@@ -509,14 +521,14 @@ def _chunks(document, target_length):
     yield chunk
 
 
-def _sop_pairs(document, target_length, rng):
+def _sop_pairs(document, target_length, max_num_tokens, rng):
   """Pairs of consecutive segments, in order (0) or swapped (1).
 
   Yields:
     (Segment, Segment, bool swapped).
   """
   previous = None
-  for chunk in _chunks(document, target_length):
+  for chunk in _chunks(document, target_length, max_num_tokens):
     if len(chunk) == 1 and len(chunk[0].tokens) == 1:
       # Too short to be split: it goes with the sentence before it.
       if previous is None:
@@ -848,6 +860,13 @@ def serialize_instance(instance, tokenizer, max_seq_length,
   def padded(values, length):
     return list(values) + [0] * (length - len(values))
 
+  if (len(instance.tokens) > max_seq_length or
+      len(instance.masked_lm_labels) > max_predictions_per_seq):
+    raise DataError(
+        "an instance has %d tokens and %d predictions, more than max_seq_length"
+        " %d or max_predictions_per_seq %d" % (
+            len(instance.tokens), len(instance.masked_lm_labels),
+            max_seq_length, max_predictions_per_seq))
   input_ids = tokenizer.convert_tokens_to_ids(instance.tokens)
   label_ids = tokenizer.convert_tokens_to_ids(instance.masked_lm_labels)
   sequence_features = {
@@ -894,7 +913,14 @@ def write_instance_to_example_files(instances, tokenizer, max_seq_length,
 
 
 def write_records(records, output_files):
-  """Writes records in turn; a file gets its name when it is complete."""
+  """Writes records in turn; a file gets its name when it is complete.
+
+  Raises:
+    DataError: there are fewer records than files.
+  """
+  if len(records) < len(output_files):
+    raise DataError("there are %d instances for the %d files of --output_file;"
+                    " name fewer files" % (len(records), len(output_files)))
   import tensorflow.compat.v1 as tf  # pylint: disable=import-outside-toplevel
   for index, path in enumerate(output_files):
     with tf.python_io.TFRecordWriter(path + ".tmp") as writer:
@@ -934,32 +960,57 @@ def _stored_data_sets(path):
   """The data sets that a metadata file describes, the newest first."""
   if not os.path.exists(path):
     return []
-  with io.open(path, encoding="utf-8") as reader:
-    newest = json.load(reader)
-  return [newest] + newest.pop("other_data_sets", [])
+  try:
+    with io.open(path, encoding="utf-8") as reader:
+      newest = json.load(reader)
+    entries = [newest] + newest.pop("other_data_sets", [])
+    if all(isinstance(entry["files"], list) for entry in entries):
+      return entries
+  except (ValueError, KeyError, TypeError, AttributeError):
+    pass  # said below, for all of them
+  raise DataError("%s is not a file that this script wrote; move it away, or"
+                  " write the records to another folder" % path)
 
 
 # ----------------------------------------------------------------------- main
 
 
-def check_output_files(output_file):
-  """Splits the comma list; raises a DataError unless all can be written."""
+def check_output_files(output_file, input_files):
+  """Splits the comma list and checks that all of it can be written.
+
+  Args:
+    output_file: string.
+    input_files: list of paths, none of which may be written to.
+
+  Returns:
+    List of paths.
+
+  Raises:
+    DataError: says which path is at fault.
+  """
   output_files = [path.strip() for path in output_file.split(",")]
-  if len(set(output_files)) != len(output_files):
+  real_paths = [os.path.realpath(path) for path in output_files]
+  if len(set(real_paths)) != len(real_paths):
     raise DataError("--output_file names a file twice: %s" % output_file)
-  for path in output_files:
+  inputs = {os.path.realpath(path) for path in input_files}
+  for path, real_path in zip(output_files, real_paths):
     folder = os.path.dirname(path) or "."
+    if not path or os.path.basename(path) == METADATA_NAME:
+      raise DataError("--output_file has \"%s\" between its commas, expected"
+                      " the path of a TFRecord file" % path)
+    if real_path in inputs:
+      raise DataError("--output_file: %s is one of the input files" % path)
     if not os.path.isdir(folder):
       raise DataError("--output_file: the folder %s does not exist" % folder)
     if os.path.isdir(path):
       raise DataError("--output_file: %s is a folder" % path)
     try:
-      with io.open(path + ".tmp", "wb"):
+      with tempfile.TemporaryFile(dir=folder):
         pass
-      os.remove(path + ".tmp")
     except OSError as error:
-      raise DataError("--output_file: %s cannot be written: %s" % (
-          path, error.strerror)) from error
+      raise DataError("--output_file: the folder %s cannot be written to: %s" %
+                      (folder, error.strerror)) from error
+    _stored_data_sets(os.path.join(folder, METADATA_NAME))
   return output_files
 
 
@@ -999,13 +1050,14 @@ _RECORDED_FLAGS = (
     "max_seq_length", "max_predictions_per_seq", "masked_lm_prob",
     "do_lower_case", "do_whole_word_mask", "non_chinese", "ngram",
     "favor_shorter_ngram", "mask_per_word", "legacy_subword_labels",
-    "sentence_pair_task", "dupe_factor", "short_seq_prob", "random_seed")
+    "sentence_pair_task", "dupe_factor", "short_seq_prob", "random_seed",
+    "jieba_user_dict", "on_bad_line")
 
 
 def _run():
   """Does what the flags say; returns the summary."""
-  output_files = check_output_files(FLAGS.output_file)
   input_files = expand_input_patterns(FLAGS.input_file)
+  output_files = check_output_files(FLAGS.output_file, input_files)
   tokenizer = tokenization.FullTokenizer(FLAGS.vocab_file,
                                          FLAGS.do_lower_case)
   tokenization.validate_vocab(tokenizer.vocab, vocab_file=FLAGS.vocab_file)
@@ -1047,9 +1099,13 @@ def _run():
   return summary
 
 
-def main(_):
+def main(arguments):
   logging.set_verbosity(logging.INFO)
   try:
+    if len(arguments) > 1:
+      raise DataError("what does \"%s\" belong to? Values go with their flag,"
+                      " --flag=value, and globs into quotes" %
+                      " ".join(arguments[1:]))
     summary = _run()
   except (ValueError, OSError) as error:
     sys.exit("create_pretraining_data.py: error: %s" % error)

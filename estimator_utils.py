@@ -120,6 +120,21 @@ def exit_on(errors):
     sys.exit("%s: error: %s" % (os.path.basename(sys.argv[0]), message))
 
 
+def check_no_arguments(arguments):
+  """Raises a ValueError for what belongs to no flag.
+
+  `--do_eval False` sets the flag and leaves "False" over; a glob without
+  quotes leaves all files but the first.
+
+  Args:
+    arguments: list of strings, as `main` gets it.
+  """
+  if len(arguments) > 1:
+    raise ValueError("what does \"%s\" belong to? Values go with their flag,"
+                     " --flag=value, and globs into quotes" %
+                     " ".join(arguments[1:]))
+
+
 # ------------------------------------------------------------------ Estimator
 
 

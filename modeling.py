@@ -129,6 +129,11 @@ class BertConfig(object):
     """
     config = cls(vocab_size=None)
     known = set(config.__dict__)
+    if "layout" not in json_object:
+      config.layout = infer_layout(json_object)
+      _check_inferred_layout(config.layout)
+      tf.logging.info("layout of the model config, inferred: %s",
+                      config.layout)
     for key, value in json_object.items():
       if key not in known and key not in _IGNORED_KEYS:
         near = difflib.get_close_matches(key, sorted(known), n=1)
@@ -136,10 +141,6 @@ class BertConfig(object):
             "unknown key \"%s\" in the model config has no effect%s", key,
             "; did you mean \"%s\"?" % near[0] if near else "")
       setattr(config, key, value)
-    if "layout" not in json_object:
-      config.layout = infer_layout(json_object)
-      tf.logging.info("layout of the model config, inferred: %s",
-                      config.layout)
     config._validate_choices()
     return config
 
@@ -158,11 +159,10 @@ class BertConfig(object):
     """
     if not tf.gfile.Exists(json_file):
       raise ValueError("there is no model config at %s" % json_file)
-    with tf.gfile.GFile(json_file, "r") as reader:
-      text = reader.read()
     try:
-      json_object = json.loads(text)
-    except ValueError as error:
+      with tf.gfile.GFile(json_file, "r") as reader:
+        json_object = json.loads(reader.read())
+    except (ValueError, tf.errors.OpError) as error:
       raise ValueError("the model config %s is not valid json: %s" %
                        (json_file, error)) from error
     if not isinstance(json_object, dict):
@@ -176,7 +176,9 @@ class BertConfig(object):
 
   def to_json_string(self):
     """Serializes this instance to a json string that ends in a newline."""
-    return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
+    # numpy's numbers, which the sizes may be, become plain ones.
+    return json.dumps(self.to_dict(), indent=2, sort_keys=True,
+                      default=lambda number: number.item()) + "\n"
 
   def validate(self):
     """Raises a ValueError unless a model can be built from these values."""
@@ -197,7 +199,8 @@ class BertConfig(object):
                                        self.num_attention_heads))
     for key in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
       value = getattr(self, key)
-      if value is not None and not 0 <= value < 1:
+      if value is not None and not (isinstance(value, numbers.Real) and
+                                    0 <= value < 1):
         raise ValueError("%s in the model config must be at least 0 and below"
                          " 1, found %r" % (key, value))
     if self.final_layer_norm and self.ln_type != "preln":
@@ -220,6 +223,18 @@ def _check_choice(key, value, choices):
   if value not in choices:
     raise ValueError("%s in the model config must be one of %s, found %r" %
                      (key, ", ".join(choices), value))
+
+
+def _check_inferred_layout(layout):
+  """Says of a family that is not supported how its config was recognized."""
+  reasons = {"google": "it has num_hidden_groups, as google-research/albert's",
+             "bert": "it has none of embedding_size, ln_type and shared_type,"
+                     " as plain BERT's"}
+  if layout not in LAYOUTS:
+    raise ValueError(
+        "the model config is of the layout \"%s\" (%s), which is not supported;"
+        " use a config of albert_zh's, or say \"layout\": \"zh\" in it" % (
+            layout, reasons[layout]))
 
 
 def infer_layout(json_object):
@@ -292,6 +307,13 @@ class BertModel(object):
       input_mask = tf.ones([batch_size, seq_length], dtype=tf.int32)
     if token_type_ids is None:
       token_type_ids = tf.zeros([batch_size, seq_length], dtype=tf.int32)
+    for name, tensor in (("input_mask", input_mask),
+                         ("token_type_ids", token_type_ids)):
+      # Another shape could broadcast, and mask what it should not.
+      if (tensor.shape.ndims != 2 or
+          not tensor.shape.is_compatible_with(input_ids.shape)):
+        raise ValueError("%s has the shape %s, expected that of input_ids, %s"
+                         % (name, tensor.shape, input_ids.shape))
 
     with tf.variable_scope(scope, default_name="bert"):
       with tf.variable_scope("embeddings"):

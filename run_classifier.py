@@ -626,9 +626,10 @@ def _score(run, tpu_estimator, split, feature_file, checkpoint):
 # ----------------------------------------------------------------------- main
 
 
-def main(_):
+def main(arguments):
   estimator_utils.set_up_logging()
   with estimator_utils.exit_on(estimator_utils.BAD_INPUT):
+    estimator_utils.check_no_arguments(arguments)
     run = ClassifierRun(FLAGS)
     run.write_classifier(FLAGS.output_dir)
   tpu_estimator = run.make_estimator()

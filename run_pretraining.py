@@ -626,9 +626,10 @@ def _num_records(all_metadata, paths):
   return sum(sets.values()) if named == len(paths) else None
 
 
-def main(_):
+def main(arguments):
   estimator_utils.set_up_logging()
   with estimator_utils.exit_on(estimator_utils.BAD_INPUT):
+    estimator_utils.check_no_arguments(arguments)
     (bert_config, train_files, eval_files, vocab_file,
      all_metadata) = _check_flags()
     pair_task = pair_task_of(all_metadata)

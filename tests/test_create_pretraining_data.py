@@ -314,7 +314,8 @@ def test_the_tail_of_a_document_is_kept():
   assert text.count("三") == 5 and "一" in text and "二" in text
 
 
-@pytest.mark.parametrize("lengths", [(1,) * 7, (2,), (60, 1), (1, 60), (29,),
+@pytest.mark.parametrize("lengths", [(20, 5, 20), (10, 3, 28, 2), (5, 20, 20),
+                                     (20, 8, 20), (1,) * 7, (2,), (60, 1), (1, 60), (29,),
                                      (5, 1), (200,), (30, 30, 30)])
 @pytest.mark.parametrize("short_seq_prob", [0.0, 1.0])
 def test_every_sentence_is_in_some_instance(lengths, short_seq_prob):
@@ -489,6 +490,9 @@ def test_metadata_of_other_files_of_the_folder_is_kept(tmp_path):
     ([], {"jieba_user_dict": "words.txt"}, "--jieba_user_dict"),
     ([], {"legacy_subword_labels": True}, "--legacy_subword_labels"),
     ([], {"sentence_pair_task": "nsp"}, "found 1 document"),
+    (["False"], {}, 'what does "False" belong to'),
+    ([], {"output_file": ""}, "expected the path of a TFRecord file"),
+    ([], {"input_file": "gs://bucket/a.txt"}, "a local file"),
     ([], {"max_seq_length": 3}, "max_seq_length")])
 def test_mistakes_end_the_run_at_once(tmp_path, flags, kwargs, message):
   result = create(tmp_path, {"a.txt": "今天好。\n明天好。\n"}, *flags, **kwargs)
@@ -497,6 +501,44 @@ def test_mistakes_end_the_run_at_once(tmp_path, flags, kwargs, message):
   assert "Traceback" not in result.stderr
   assert not (tmp_path / "out.tfrecord").exists()
   assert not (tmp_path / "out.tfrecord.tmp").exists()
+
+
+def test_what_must_not_be_overwritten():
+  with pytest.raises(data.DataError, match="c.txt is one of the input files"):
+    data.check_output_files("./c.txt", ["c.txt"])
+  with pytest.raises(data.DataError, match="metadata.json"):
+    data.check_output_files("metadata.json", [])
+  with pytest.raises(data.DataError, match="names a file twice"):
+    data.check_output_files("a,./a", [])
+
+
+@pytest.mark.parametrize("content", ["{}", "{bad", "[1]", '{"files": 3}'])
+def test_metadata_of_something_else_stops_the_run_first(tmp_path, content):
+  (tmp_path / "metadata.json").write_text(content)
+  with pytest.raises(data.DataError, match="metadata.json is not a file that"):
+    data.check_output_files(str(tmp_path / "a.tfrecord"), [])
+
+
+def test_more_files_than_instances():
+  with pytest.raises(data.DataError, match="1 instances for the 2 files"):
+    data.write_records([b"x"], ["a", "b"])
+
+
+def test_an_instance_that_is_too_long(tokenizer):
+  instance = data.TrainingInstance(["[CLS]"] * 9, [0] * 9, [], [], False)
+  with pytest.raises(data.DataError, match="9 tokens .*max_seq_length 8"):
+    data.serialize_instance(instance, tokenizer, 8, 2)
+
+
+def test_input_patterns(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  for name in ("a.txt", "b.txt", "f[1].txt"):
+    (tmp_path / name).write_text("x")
+  assert data.expand_input_patterns("a.txt, *.txt") == [
+      "a.txt", "b.txt", "f[1].txt"]
+  assert data.expand_input_patterns("f[1].txt") == ["f[1].txt"]
+  with pytest.raises(data.DataError, match="between its commas"):
+    data.expand_input_patterns("a.txt,")
 
 
 def test_a_line_that_is_not_utf8(tmp_path):

@@ -198,6 +198,11 @@ def test_config_round_trip():
   assert again.to_dict() == config.to_dict()
 
 
+def test_numpy_sizes_are_plain_numbers_in_json():
+  config = modeling.BertConfig(vocab_size=np.int64(99))
+  assert json.loads(config.to_json_string())["vocab_size"] == 99
+
+
 def test_ln_type_of_configs():
   assert modeling.BertConfig.from_dict(
       {"vocab_size": 9, "embedding_size": 8}).ln_type == "postln"
@@ -238,8 +243,12 @@ def test_layout_of_configs():
   assert modeling.infer_layout({"num_hidden_groups": 1}) == "google"
   assert modeling.infer_layout({"hidden_size": 768}) == "bert"
   assert modeling.infer_layout({"embedding_size": 128}) == "zh"
-  with pytest.raises(ValueError, match="layout.*zh.*'google'"):
+  with pytest.raises(ValueError, match='layout "google" .*num_hidden_groups'):
     modeling.BertConfig.from_dict({"vocab_size": 9, "num_hidden_groups": 1})
+  with pytest.raises(ValueError, match='layout "bert" .*none of embedding_size'):
+    modeling.BertConfig.from_dict({"vocab_size": 9, "hidden_size": 8})
+  with pytest.raises(ValueError, match="layout .*zh.*'other'"):
+    modeling.BertConfig(vocab_size=9, layout="other")
 
 
 @pytest.mark.parametrize("key,value,message", [
@@ -247,6 +256,7 @@ def test_layout_of_configs():
     ("vocab_size", None, "vocab_size .*positive integer.*None"),
     ("num_hidden_layers", 0, "num_hidden_layers .*positive integer.*0"),
     ("hidden_dropout_prob", 1.5, "hidden_dropout_prob .*1.5"),
+    ("hidden_dropout_prob", "0.1", "hidden_dropout_prob .*'0.1'"),
     ("hidden_act", "swish", "swish.*gelu, linear, relu, tanh"),
     ("shared_type", "some", "all, attention, ffn, none.*some"),
     ("final_layer_norm", True, "final_layer_norm .*preln.*postln")])
@@ -380,6 +390,15 @@ def test_a_sequence_that_is_too_long_is_an_error():
 def test_wrong_rank_is_an_error():
   with pytest.raises(ValueError, match="rank 1 .*expected 2"):
     modeling.BertModel(tiny_config(), False, tf.zeros([4], tf.int32))
+
+
+@pytest.mark.parametrize("shape", [[2], [2, 1], [1, 5], [2, 5, 5], [5, 2]])
+def test_masks_and_types_have_the_shape_of_the_ids(shape):
+  ids, other = tf.zeros([2, 5], tf.int32), tf.ones(shape, tf.int32)
+  with pytest.raises(ValueError, match="input_mask has the shape"):
+    modeling.BertModel(tiny_config(), False, ids, other)
+  with pytest.raises(ValueError, match="token_type_ids has the shape"):
+    modeling.BertModel(tiny_config(), False, ids, token_type_ids=other)
 
 
 def test_final_layer_norm_closes_a_pre_ln_encoder():
@@ -642,8 +661,16 @@ def test_another_shape_names_the_config_key(tmp_path):
       "bert/embeddings/word_embeddings": np.zeros([7, 4])})
   with tf.variable_scope("bert/embeddings"):
     tf.get_variable("word_embeddings", [9, 4])
-  with pytest.raises(ValueError, match=r"\[7, 4\], model \[9, 4\]; set "
+  with pytest.raises(ValueError, match=r"\[7, 4\], model \[9, 4\]; change "
                      "vocab_size or embedding_size"):
+    modeling.get_assignment_map_from_checkpoint(tf.trainable_variables(),
+                                                checkpoint)
+
+
+def test_another_number_of_labels_is_said_to_be_one(tmp_path):
+  checkpoint = save(tmp_path / "model.ckpt", {"output_bias": [0.0, 0.0]})
+  tf.get_variable("output_bias", [3])
+  with pytest.raises(ValueError, match="change the labels of the task"):
     modeling.get_assignment_map_from_checkpoint(tf.trainable_variables(),
                                                 checkpoint)
 

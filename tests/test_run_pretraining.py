@@ -205,6 +205,7 @@ def test_a_vocabulary_of_another_size(folder, tmp_path):
 @pytest.mark.parametrize("switches,flags,parts", [
     ([], {}, ["--do_train"]),
     (["--do_trian"], {}, ["do_trian"]),
+    (["--do_eval", "False"], {}, ['what does "False" belong to']),
     (["--do_eval"], {}, ["there is no checkpoint"]),
     (["--do_train"], {"init_checkpoint": "missing/model.ckpt"},
      ["there is no checkpoint missing/model.ckpt"]),
