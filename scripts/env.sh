@@ -61,6 +61,7 @@ use_environment() {
   "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
     -r "$ROOT/$requirements" ||
     die "pip could not install $requirements; is the network there?"
-  echo "$wanted" > "$stamp"
+  # Every requirements file includes the plain one.
+  echo "$wanted" | tee "$stamp" > "$venv/installed-requirements"
   PYTHON="$venv/bin/python"
 }
