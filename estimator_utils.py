@@ -349,6 +349,13 @@ def check_init_checkpoint(init_checkpoint):
     raise ValueError(
         "--init_checkpoint: there is no checkpoint %s (its files would end in"
         " .index and .data-00000-of-00001)" % init_checkpoint)
+  try:
+    tf.train.list_variables(init_checkpoint)
+  except (ValueError, RuntimeError, tf.errors.OpError) as error:
+    raise ValueError(
+        "--init_checkpoint: %s cannot be read, it may be cut off; copy it again"
+        " (%s)" % (init_checkpoint, getattr(error, "message", error))
+        ) from error
   return init_checkpoint
 
 

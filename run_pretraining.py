@@ -591,6 +591,11 @@ def _check_flags():
         "--max_seq_length %d is more than max_position_embeddings %d in %s" % (
             FLAGS.max_seq_length, bert_config.max_position_embeddings,
             FLAGS.bert_config_file))
+  if FLAGS.do_train and FLAGS.num_warmup_steps >= FLAGS.num_train_steps:
+    tf.logging.warning(
+        "--num_warmup_steps %d is not less than --num_train_steps %d: the"
+        " learning rate never gets to %g; a tenth of the steps is usual",
+        FLAGS.num_warmup_steps, FLAGS.num_train_steps, FLAGS.learning_rate)
   estimator_utils.check_tpu_flags(
       FLAGS.use_tpu, FLAGS.tpu_name, FLAGS.master,
       {"output_dir": FLAGS.output_dir, "input_file": FLAGS.input_file,

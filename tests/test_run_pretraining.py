@@ -108,6 +108,7 @@ def test_start_from_a_checkpoint_with_the_peers_alias(folder, tmp_path):
       max_predictions_per_seq=PREDICTIONS, num_train_steps=1,
       train_batch_size=4, optimizer="adamw", keep_checkpoint_max=0)
   assert result.returncode == 0, result.stderr
+  assert "--num_warmup_steps 10000 is not less than" in result.stderr
   assert "31 variables matched, 0 missing" in result.stderr
   assert "0 unexpected" in result.stderr
   stored = dict(tf.train.list_variables(str(second / "model.ckpt-1")))
@@ -221,6 +222,20 @@ def test_something_that_is_no_record_file(folder, tmp_path):
     run_pretraining.check_input_files(
         [str(tmp_path / "text.tfrecord")],
         modeling.BertConfig(**tiny.CONFIG), LENGTH, PREDICTIONS)
+
+
+def test_a_checkpoint_that_is_cut_off(tmp_path):
+  with tf.Graph().as_default(), tf.Session() as session:
+    tf.get_variable("a", [3])
+    session.run(tf.global_variables_initializer())
+    checkpoint = tf.train.Saver().save(session, str(tmp_path / "model.ckpt"))
+  assert estimator_utils.check_init_checkpoint(checkpoint) == checkpoint
+  assert estimator_utils.check_init_checkpoint(
+      checkpoint + ".index") == checkpoint
+  index = tmp_path / "model.ckpt.index"
+  index.write_bytes(index.read_bytes()[:20])
+  with pytest.raises(ValueError, match="model.ckpt cannot be read"):
+    estimator_utils.check_init_checkpoint(checkpoint)
 
 
 def test_files_of_different_pair_tasks_do_not_mix():
