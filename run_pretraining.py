@@ -383,15 +383,24 @@ def read_metadata(path):
 
   Returns:
     dict or None.
+
+  Raises:
+    ValueError: the metadata file is of another kind.
   """
   metadata_path = os.path.join(os.path.dirname(path), "metadata.json")
   if not tf.gfile.Exists(metadata_path):
     return None
-  with tf.gfile.GFile(metadata_path, "r") as reader:
-    newest = json.loads(reader.read())
-  for entry in [newest] + newest.get("other_data_sets", []):
-    if os.path.basename(path) in entry.get("files", []):
-      return entry
+  try:
+    with tf.gfile.GFile(metadata_path, "r") as reader:
+      newest = json.loads(reader.read())
+    for entry in [newest] + newest.get("other_data_sets", []):
+      if os.path.basename(path) in entry.get("files", []):
+        return entry
+  except (ValueError, TypeError, AttributeError) as error:
+    raise ValueError(
+        "%s is not a file that create_pretraining_data.py wrote (%s); move it"
+        " away, and the records are checked by their first one" % (
+            metadata_path, error)) from error
   return None
 
 

@@ -238,6 +238,13 @@ def test_a_checkpoint_that_is_cut_off(tmp_path):
     estimator_utils.check_init_checkpoint(checkpoint)
 
 
+@pytest.mark.parametrize("content", ["{bad", "[1]", '{"files": 3}'])
+def test_metadata_of_something_else_is_named(tmp_path, content):
+  tiny.write(tmp_path / "metadata.json", content)
+  with pytest.raises(ValueError, match="metadata.json is not a file that"):
+    run_pretraining.read_metadata(str(tmp_path / "train.tfrecord"))
+
+
 def test_files_of_different_pair_tasks_do_not_mix():
   assert run_pretraining.pair_task_of([None, {"sentence_pair_task": "sop"}]
                                       ) == "sop"
