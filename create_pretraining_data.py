@@ -1,349 +1,62 @@
 """Turns raw text into TFRecords for sentence-order and masked-LM training.
 
-Input: UTF-8 text, one sentence a line, a blank line between documents; the end
-of a file ends its document too.
-
   python create_pretraining_data.py --input_file='corpus/*.txt' \\
       --output_file=pretrain/train.tfrecord --vocab_file=vocab.txt \\
       --do_whole_word_mask=True --max_seq_length=512 \\
       --max_predictions_per_seq=51 --masked_lm_prob=0.10
 
-Every document is tokenized and segmented into words once, then turned into
-instances `dupe_factor` times, each time with a random generator of its own,
-seeded from (seed, document, repeat). Beside the records goes `metadata.json`,
-which `run_pretraining.py` compares with its flags.
+Input: UTF-8 text, one sentence a line, a blank line between documents (other
+forms: `--input_format`); files, globs, folders, compressed ones too, or "-".
+
+Every document is tokenized and segmented into words once, then used
+`dupe_factor` times, each time with a random generator of its own, seeded from
+(seed, document, repeat). Memory does not grow with the corpus, the work is
+shared among processes, and a run that was killed goes on where it was: how,
+and what disk it takes, is in shard_utils.py. TensorFlow is not needed.
 
 A word is where the segmenter put it: a span of characters of the line that
 was read. Tokens know their characters, so they are grouped by span and never
 rewritten: ids and labels are the same with and without whole-word masking.
+
+Letters: N instances, S max_seq_length, P max_predictions_per_seq.
 """
 
 import collections
-import glob
+import errno
 import io
 import json
 import os
-import random
-import re
 import sys
 import tempfile
 
 from absl import app
 from absl import flags
 from absl import logging
+import numpy as np
 
+import corpus_utils
+import instance_utils
+import shard_utils
+import tfrecord_utils
 import tokenization
+import word_segmentation
+from corpus_utils import DataError
+from corpus_utils import expand_input_patterns
+from instance_utils import InstanceOptions
+from word_segmentation import LineTokenizer
+from word_segmentation import Segment
+from word_segmentation import segment_from_tokens
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 METADATA_NAME = "metadata.json"
-PAIR_TASKS = ("sop", "nsp", "none")
 
 FLAGS = flags.FLAGS
 
 
-class DataError(ValueError):
-  """An input that cannot be used; the message says where and what to do."""
+# ------------------------------------------------- one document, token by token
 
-
-# ------------------------------------------------------------------- segments
-
-
-class Segment(collections.namedtuple("Segment", ["tokens", "starts",
-                                                 "labels"])):
-  """A run of tokens with their words.
-
-  tokens: list of strings.
-  starts: list of bools, True where a token begins a word.
-  labels: list of strings, what a masked position has to predict: the tokens
-    themselves, except with `legacy_subword_labels`.
-  """
-  __slots__ = ()
-
-  def cut(self, begin, end):
-    """The tokens [begin, end); a word may lose its beginning or end."""
-    return Segment(self.tokens[begin:end], self.starts[begin:end],
-                   self.labels[begin:end])
-
-
-def join_segments(segments):
-  """Puts segments one after the other."""
-  tokens, starts, labels = [], [], []
-  for segment in segments:
-    tokens.extend(segment.tokens)
-    starts.extend(segment.starts)
-    labels.extend(segment.labels)
-  return Segment(tokens, starts, labels)
-
-
-def segment_from_tokens(tokens):
-  """A segment whose words are the runs of `##` pieces, as BERT has it."""
-  return Segment(list(tokens),
-                 [not token.startswith("##") for token in tokens],
-                 list(tokens))
-
-
-class Segmenter(object):
-  """Cuts a line into words with jieba; its cache is in a private folder."""
-
-  def __init__(self, user_dict=None):
-    """Loads the dictionary.
-
-    Args:
-      user_dict: path of a dictionary in jieba's format, a line
-        `word [frequency [tag]]` each, or None.
-    """
-    import jieba  # pylint: disable=import-outside-toplevel
-    jieba.setLogLevel("WARNING")
-    self._tokenizer = jieba.Tokenizer()
-    # jieba's default is a file in the shared /tmp that anybody can replace.
-    self._tokenizer.tmp_dir = _private_cache_dir()
-    self._tokenizer.initialize()
-    if user_dict:
-      with io.open(user_dict, "rb") as reader:
-        self._tokenizer.load_userdict(reader)
-
-  def __call__(self, text):
-    """Returns the words of a text, a list of strings that joins to it."""
-    return self._tokenizer.lcut(text)
-
-
-def _private_cache_dir():
-  """A folder of the user's own, made if need be; None leaves it to jieba."""
-  base = os.environ.get("XDG_CACHE_HOME") or os.path.join(
-      os.path.expanduser("~"), ".cache")
-  path = os.path.join(base, "chinese_albert")
-  try:
-    os.makedirs(path, mode=0o700, exist_ok=True)
-  except OSError:
-    path = tempfile.mkdtemp(prefix="chinese_albert_")
-  return path
-
-
-def word_starts(tokens, offsets, words):
-  """Says which tokens begin a word of the segmenter's.
-
-  A token belongs to the word in which its first character stands; a `##`
-  piece always goes with the token before it.
-
-  >>> word_starts(["大", "学", "很", "好"], [(0, 1), (1, 2), (2, 3), (3, 4)],
-  ...             ["大学", "很好"])
-  [True, False, True, False]
-
-  Args:
-    tokens: list of strings.
-    offsets: list of (begin, end), each token's characters in the text.
-    words: list of strings that join to the text.
-
-  Returns:
-    List of bools.
-  """
-  starts = []
-  next_word = iter(words)
-  word_end = 0  # of the word in which the last token began
-  for token, (begin, _) in zip(tokens, offsets):
-    new_word = begin >= word_end
-    while begin >= word_end:
-      word_end += len(next(next_word))
-    starts.append(new_word and not token.startswith("##"))
-  return starts
-
-
-_LEGACY_CHINESE = re.compile("[\u4e00-\u9fa5]")
-
-
-def legacy_subword_labels(tokens, words, vocab):
-  """albert_zh's labels: `##字` for characters inside a word.
-
-  albert_zh marks the second and third characters of every run of tokens that
-  is equal to one of the line's words, the longest run of up to three first,
-  wherever the run stands; and its targets keep the marks. A checkpoint of it
-  that is trained further has learned these targets.
-
-  Args:
-    tokens: list of strings.
-    words: list of strings, the line's words.
-    vocab: dict of tokens; a marked form that it lacks stays unmarked.
-
-  Returns:
-    List of strings.
-  """
-  known = set(words)
-  labels = list(tokens)
-  position = 0
-  while position < len(tokens):
-    length = 1
-    if _LEGACY_CHINESE.search(tokens[position]):
-      for candidate in (3, 2):
-        run = tokens[position:position + candidate]
-        if len(run) == candidate and "".join(run) in known:
-          length = candidate
-          break
-    for inside in range(position + 1, position + length):
-      marked = "##" + tokens[inside]
-      labels[inside] = marked if marked in vocab else tokens[inside]
-    position += length
-  return labels
-
-
-class LineTokenizer(object):
-  """Turns a line into a `Segment`."""
-
-  def __init__(self, tokenizer, segmenter=None, whole_words=False,
-               legacy_labels=False):
-    """Makes the function.
-
-    Args:
-      tokenizer: tokenization.FullTokenizer.
-      segmenter: function from a text to its words; None: words are the runs
-        of `##` pieces.
-      whole_words: bool, whether words matter at all.
-      legacy_labels: bool, labels as albert_zh has them; needs a segmenter.
-    """
-    self._tokenizer = tokenizer
-    self._segmenter = segmenter
-    self._whole_words = whole_words
-    self._legacy_labels = legacy_labels
-
-  def __call__(self, line):
-    if not self._whole_words:
-      tokens = self._tokenizer.tokenize(line)
-      return Segment(tokens, [True] * len(tokens), tokens)
-    if self._segmenter is None:
-      return segment_from_tokens(self._tokenizer.tokenize(line))
-    tokens, offsets = self._tokenizer.tokenize_with_offsets(line)
-    starts = word_starts(tokens, offsets, self._segmenter(line))
-    labels = tokens
-    if self._legacy_labels:
-      # albert_zh segments the tokens, put together again.
-      labels = legacy_subword_labels(
-          tokens, self._segmenter("".join(tokens)), self._tokenizer.vocab)
-    return Segment(tokens, starts, labels)
-
-
-# ------------------------------------------------------------------- reading
-
-
-def expand_input_patterns(input_file):
-  """Expands a comma list of paths and globs into existing files.
-
-  Args:
-    input_file: string.
-
-  Returns:
-    List of paths, each pattern's sorted.
-
-  Raises:
-    DataError: a pattern matches nothing.
-  """
-  paths = []
-  for pattern in input_file.split(","):
-    pattern = pattern.strip()
-    if not pattern or "://" in pattern:
-      raise DataError("--input_file has \"%s\" between its commas, expected the"
-                      " path or glob of a local file" % pattern)
-    # A file may have a glob's brackets in its name.
-    matches = [pattern] if os.path.isfile(pattern) else sorted(
-        path for path in glob.glob(pattern) if os.path.isfile(path))
-    if not matches:
-      raise DataError("--input_file: no file matches %s" % pattern)
-    paths.extend(path for path in matches if path not in paths)
-  return paths
-
-
-def read_documents(paths, counts, on_bad_line="error"):
-  """Reads documents, each a list of stripped, non-empty lines.
-
-  Args:
-    paths: list of paths of UTF-8 text.
-    counts: collections.Counter; "bad_lines" counts the skipped ones.
-    on_bad_line: "error" or "skip", for a line that is not UTF-8.
-
-  Yields:
-    Lists of strings.
-
-  Raises:
-    DataError: names file and line of one that is not UTF-8.
-  """
-  for path in paths:
-    document = []
-    # Lines end at "\n" only; other Unicode line breaks are part of the text.
-    with io.open(path, "rb") as reader:
-      for number, raw_line in enumerate(reader, start=1):
-        try:
-          line = raw_line.decode("utf-8")
-        except UnicodeDecodeError as error:
-          if on_bad_line == "error":
-            raise DataError(
-                "%s, line %d is not UTF-8 (%s); convert the file, for example"
-                " with iconv -f gb18030 -t utf-8, or pass --on_bad_line=skip"
-                % (path, number, error)) from error
-          counts["bad_lines"] += 1
-          continue
-        line = (line[1:] if number == 1 and line[0] == "\ufeff"
-                else line).strip()
-        if line:
-          document.append(line)
-        elif document:
-          yield document
-          document = []
-    if document:
-      yield document
-
-
-def tokenize_documents(documents, line_tokenizer, max_num_tokens, counts):
-  """Tokenizes documents; drops and counts those of fewer than two tokens.
-
-  Args:
-    documents: iterable of lists of lines.
-    line_tokenizer: function from a line to a Segment.
-    max_num_tokens: int, tokens that an instance has room for; a longer
-      sentence is taken apart, so that nothing of it is lost.
-    counts: collections.Counter, updated.
-
-  Yields:
-    Lists of Segments.
-  """
-  for document in documents:
-    sentences = []
-    for line in document:
-      sentence = line_tokenizer(line)
-      counts["sentences"] += 1
-      counts["tokens"] += len(sentence.tokens)
-      counts["unknown_tokens"] += sentence.tokens.count("[UNK]")
-      sentences.extend(split_long_sentence(sentence, max_num_tokens))
-    counts["documents"] += 1
-    if sum(len(sentence.tokens) for sentence in sentences) < 2:
-      counts["dropped_documents"] += 1
-    else:
-      yield sentences
-
-
-def split_long_sentence(sentence, max_num_tokens):
-  """Cuts a sentence that fills more than an instance, where a word begins.
-
-  The pieces are of at most half an instance, so that two of them make one.
-
-  Returns:
-    List of Segments; empty for a sentence without tokens.
-  """
-  length = len(sentence.tokens)
-  if length <= max_num_tokens:
-    return [sentence] if length else []
-  pieces = []
-  longest = max(1, max_num_tokens // 2)
-  begin = 0
-  while begin < length:
-    end = min(begin + longest, length)
-    while end < length and end > begin + 1 and not sentence.starts[end]:
-      end -= 1
-    if end < length and not sentence.starts[end]:  # one word fills it all
-      end = begin + longest
-    pieces.append(sentence.cut(begin, end))
-    begin = end
-  return pieces
-
-
-# ------------------------------------------------------------------ instances
+MaskedLmInstance = collections.namedtuple("MaskedLmInstance",
+                                          ["index", "label"])
 
 
 class TrainingInstance(object):
@@ -375,6 +88,9 @@ def create_training_instances(input_files, tokenizer, max_seq_length,
                               **masking_options):
   """Creates the instances of all documents, in the documents' order.
 
+  All documents are held in memory; the script itself does not use this. Its
+  instances are the same, in another order, with `rng` made of its seed.
+
   Args:
     input_files: list of paths.
     tokenizer: tokenization.FullTokenizer.
@@ -389,7 +105,7 @@ def create_training_instances(input_files, tokenizer, max_seq_length,
       `LineTokenizer(tokenizer)`: every token is a word.
     on_bad_line: "error" or "skip".
     counts: collections.Counter to fill, or None.
-    **masking_options: see `create_masked_lm_predictions`.
+    **masking_options: see `choose_masks`.
 
   Yields:
     TrainingInstances.
@@ -398,22 +114,26 @@ def create_training_instances(input_files, tokenizer, max_seq_length,
     DataError: a line is not UTF-8, or nsp has a single document.
   """
   counts = collections.Counter() if counts is None else counts
-  documents = list(tokenize_documents(
-      read_documents(input_files, counts, on_bad_line),
-      line_tokenizer or LineTokenizer(tokenizer),
-      max_seq_length - 3, counts))
-  if sentence_pair_task == "nsp" and len(documents) < 2:
-    raise DataError("--sentence_pair_task=nsp takes its random sentences from"
-                    " other documents, found %d document" % len(documents))
+  line_tokenizer = line_tokenizer or LineTokenizer(tokenizer)
+  documents, identities = [], []
+  for document in corpus_utils.read_documents(input_files, counts,
+                                              on_bad_line=on_bad_line):
+    tokenized = instance_utils.tokenize_document(document.lines, line_tokenizer,
+                                  max_seq_length - 3, counts)
+    if tokenized is not None:
+      documents.append(tokenized)
+      identities.append((document.file_index, document.number))
+  instance_utils.check_enough_documents(documents, sentence_pair_task)
   vocab_words = list(tokenizer.vocab)
   seed = rng.getrandbits(64)
+  joined = _join_documents(documents)
   for repeat in range(dupe_factor):
-    for index in range(len(documents)):
-      for instance in create_instances_from_document(
-          documents, index, max_seq_length, short_seq_prob, masked_lm_prob,
+    for index, identity in enumerate(identities):
+      for instance in _create_instances(
+          joined, index, max_seq_length, short_seq_prob, masked_lm_prob,
           max_predictions_per_seq, vocab_words,
-          random.Random("%d %d %d" % (seed, index, repeat)),
-          sentence_pair_task=sentence_pair_task, **masking_options):
+          instance_utils.document_rng(seed, identity, repeat),
+          sentence_pair_task, masking_options):
         yield instance
 
 
@@ -424,47 +144,78 @@ def create_instances_from_document(
   """Creates the instances of one document.
 
   Args:
-    all_documents: list of documents, each a list of Segments (or of lists of
-      tokens).
+    all_documents: list of documents: TokenizedDocuments, or lists of sentences
+      that are Segments or lists of tokens.
     document_index: int.
-    max_seq_length: int, S.
-    short_seq_prob: float, probability that the document's instances aim at a
-      shorter length, drawn from 2 .. S - 3.
-    masked_lm_prob: float, share of tokens to mask.
-    max_predictions_per_seq: int, P.
+    max_seq_length, short_seq_prob, sentence_pair_task: see `plan_pairs`.
+    masked_lm_prob, max_predictions_per_seq, **masking_options: see
+      `choose_masks`.
     vocab_words: list of strings that may replace a masked token.
     rng: random.Random of this document.
-    sentence_pair_task: "sop" (segments in order or swapped), "nsp" (second
-      segment from here or from another document), "none" (one segment).
-    **masking_options: see `create_masked_lm_predictions`.
 
   Returns:
     List of TrainingInstances.
   """
-  document = [sentence if isinstance(sentence, Segment)
-              else segment_from_tokens(sentence)
-              for sentence in all_documents[document_index]]
-  num_special = 2 if sentence_pair_task == "none" else 3
-  max_num_tokens = max_seq_length - num_special
-  target_length = max_num_tokens
-  if rng.random() < short_seq_prob:
-    target_length = rng.randint(2, max_num_tokens)
+  if sentence_pair_task != "nsp":  # which alone looks at other documents
+    all_documents, document_index = [all_documents[document_index]], 0
+  return _create_instances(
+      _join_documents(all_documents), document_index, max_seq_length,
+      short_seq_prob, masked_lm_prob, max_predictions_per_seq, vocab_words, rng,
+      sentence_pair_task, masking_options)
 
-  if sentence_pair_task == "sop":
-    pairs = _sop_pairs(document, target_length, max_num_tokens, rng)
-  elif sentence_pair_task == "nsp":
-    pairs = _nsp_pairs(document, target_length, all_documents, document_index,
-                       rng)
-  else:
-    pairs = _single_segments(document, target_length)
-  instances = []
-  for segment_a, segment_b, is_random_next in pairs:
-    segment_a, segment_b = _truncate_segments(segment_a, segment_b,
-                                              max_num_tokens, rng)
-    instances.append(_make_instance(
-        segment_a, segment_b, is_random_next, masked_lm_prob,
-        max_predictions_per_seq, vocab_words, rng, **masking_options))
-  return instances
+
+def _join_documents(documents):
+  """Joins documents to one text.
+
+  Returns:
+    (Segment, list of bounds as in `plan_pairs`, list of clause ends).
+  """
+  text, bounds = Segment([], [], []), []
+  for document in documents:
+    if not isinstance(document, instance_utils.TokenizedDocument):
+      document = instance_utils.join_sentences(
+          [sentence if isinstance(sentence, Segment)
+           else segment_from_tokens(sentence) for sentence in document],
+          sys.maxsize)
+    bounds.append([len(text.tokens) + bound for bound in document.bounds])
+    for column, items in zip(text, document):
+      column.extend(items)
+  clause_ends = instance_utils.find_clause_ends(
+      [token in instance_utils.CLAUSE_MARKS for token in text.tokens])
+  return text, bounds, clause_ends
+
+
+def _create_instances(joined, document_index, max_seq_length, short_seq_prob,
+                      masked_lm_prob, max_predictions_per_seq, vocab_words, rng,
+                      sentence_pair_task, masking_options):
+  """The instances of one of the documents that were joined."""
+  text, bounds, clause_ends = joined
+  return [
+      _make_instance(text, pair, masked_lm_prob, max_predictions_per_seq,
+                     vocab_words, **masking_options)
+      for pair in instance_utils.plan_pairs(
+          bounds, document_index, clause_ends, max_seq_length, short_seq_prob,
+          rng, sentence_pair_task)]
+
+
+def _make_instance(text, pair, masked_lm_prob, max_predictions_per_seq,
+                   vocab_words, **masking_options):
+  """Puts [CLS] a [SEP] b [SEP] together and masks it."""
+  has_b = pair.b_end > pair.b_begin
+  parts = [["[CLS]"], slice(pair.a_begin, pair.a_end), ["[SEP]"]]
+  if has_b:
+    parts += [slice(pair.b_begin, pair.b_end), ["[SEP]"]]
+  whole = Segment(*(
+      [item for part in parts
+       for item in (column[part] if isinstance(part, slice) else part)]
+      for column in text))
+  length_a = pair.a_end - pair.a_begin + 2
+  segment_ids = [0] * length_a + [1] * (len(whole.tokens) - length_a)
+  tokens, positions, labels = _mask_tokens(
+      whole, pair.key, masked_lm_prob, max_predictions_per_seq, vocab_words,
+      **masking_options)
+  return TrainingInstance(tokens, segment_ids, positions, labels,
+                          bool(pair.label))
 
 
 def create_instances_from_document_albert(
@@ -478,203 +229,9 @@ def create_instances_from_document_albert(
       **masking_options)
 
 
-def _make_instance(segment_a, segment_b, is_random_next, masked_lm_prob,
-                   max_predictions_per_seq, vocab_words, rng,
-                   **masking_options):
-  """Puts [CLS] a [SEP] b [SEP] together and masks it."""
-  cls = Segment(["[CLS]"], [True], ["[CLS]"])
-  sep = Segment(["[SEP]"], [True], ["[SEP]"])
-  parts = [cls, segment_a, sep]
-  segment_ids = [0] * (len(segment_a.tokens) + 2)
-  if segment_b is not None:
-    parts += [segment_b, sep]
-    segment_ids += [1] * (len(segment_b.tokens) + 1)
-  whole = join_segments(parts)
-  tokens, positions, labels = create_masked_lm_predictions(
-      whole.tokens, masked_lm_prob, max_predictions_per_seq, vocab_words, rng,
-      starts=whole.starts, labels=whole.labels, **masking_options)
-  return TrainingInstance(tokens, segment_ids, positions, labels,
-                          is_random_next)
-
-
-def _chunks(document, target_length, max_num_tokens):
-  """Groups sentences into chunks of about the target length.
-
-  Only a chunk of two sentences may be longer than `max_num_tokens`: cutting it
-  to that length leaves something of both. Of three, one could be lost whole.
-
-  Yields:
-    Lists of Segments; the last, and one before a long sentence, may be short.
-  """
-  chunk, length = [], 0
-  for sentence in document:
-    if len(chunk) > 1 and length + len(sentence.tokens) > max_num_tokens:
-      yield chunk
-      chunk, length = [], 0
-    chunk.append(sentence)
-    length += len(sentence.tokens)
-    # One sentence makes no pair: it waits for the next, however long it is.
-    if length >= target_length and len(chunk) > 1:
-      yield chunk
-      chunk, length = [], 0
-  if chunk:
-    yield chunk
-
-
-def _sop_pairs(document, target_length, max_num_tokens, rng):
-  """Pairs of consecutive segments, in order (0) or swapped (1).
-
-  Yields:
-    (Segment, Segment, bool swapped).
-  """
-  previous = None
-  for chunk in _chunks(document, target_length, max_num_tokens):
-    if len(chunk) == 1 and len(chunk[0].tokens) == 1:
-      # Too short to be split: it goes with the sentence before it.
-      if previous is None:
-        return
-      chunk = [previous] + chunk
-    previous = chunk[-1]
-    if len(chunk) == 1:
-      cut = _split_position(chunk[0].tokens, rng)
-      segment_a = chunk[0].cut(0, cut)
-      segment_b = chunk[0].cut(cut, None)
-    else:
-      num_a = rng.randint(1, len(chunk) - 1)
-      segment_a = join_segments(chunk[:num_a])
-      segment_b = join_segments(chunk[num_a:])
-    if rng.random() < 0.5:
-      yield segment_b, segment_a, True
-    else:
-      yield segment_a, segment_b, False
-
-
-_CLAUSE_MARKS = frozenset(u"，、；：。！？…,;:.!?")
-
-
-def _split_position(tokens, rng):
-  """Where a single sentence is split: after a clause mark, or in the middle.
-
-  Returns:
-    int in 1 .. len(tokens) - 1.
-  """
-  after_marks = [position for position in range(1, len(tokens))
-                 if tokens[position - 1] in _CLAUSE_MARKS
-                 and tokens[position] not in _CLAUSE_MARKS]
-  if after_marks:
-    return after_marks[rng.randint(0, len(after_marks) - 1)]
-  return len(tokens) // 2
-
-
-def _nsp_pairs(document, target_length, all_documents, document_index, rng):
-  """BERT's pairs: the second segment follows (0) or is from elsewhere (1).
-
-  Sentences that a random second segment displaced are used again.
-
-  Yields:
-    (Segment, Segment, bool random).
-  """
-  begin = 0
-  while begin < len(document):
-    length, end = 0, begin
-    while end < len(document) and length < target_length:
-      length += len(document[end].tokens)
-      end += 1
-    chunk = document[begin:end]
-    num_a = rng.randint(1, len(chunk) - 1) if len(chunk) > 1 else 1
-    segment_a = join_segments(chunk[:num_a])
-    if len(chunk) == 1 or rng.random() < 0.5:
-      segment_b = _random_segment(
-          all_documents, document_index,
-          target_length - len(segment_a.tokens), rng)
-      yield segment_a, segment_b, True
-      begin += num_a
-    else:
-      yield segment_a, join_segments(chunk[num_a:]), False
-      begin = end
-
-
-def _random_segment(all_documents, document_index, target_length, rng):
-  """Sentences from a random place of another document."""
-  other = rng.randint(0, len(all_documents) - 2)
-  other += other >= document_index
-  document = [sentence if isinstance(sentence, Segment)
-              else segment_from_tokens(sentence)
-              for sentence in all_documents[other]]
-  begin = rng.randint(0, len(document) - 1)
-  length, end = 0, begin
-  while end < len(document) and (end == begin or length < target_length):
-    length += len(document[end].tokens)
-    end += 1
-  return join_segments(document[begin:end])
-
-
-def _single_segments(document, target_length):
-  """Segments alone, for training without a sentence-pair task."""
-  chunk, length = [], 0
-  for sentence in document:
-    # A sentence that would not fit begins the next segment.
-    if chunk and length + len(sentence.tokens) > target_length:
-      yield join_segments(chunk), None, False
-      chunk, length = [], 0
-    chunk.append(sentence)
-    length += len(sentence.tokens)
-  yield join_segments(chunk), None, False
-
-
-def _truncated_spans(length_a, length_b, max_num_tokens, rng):
-  """What is left of two segments that together are too long.
-
-  The longer one loses a token, from its front or its back, until both fit.
-
-  Returns:
-    (begin of a, end of a, begin of b, end of b).
-  """
-  spans = [[0, length_a], [0, length_b]]
-  for _ in range(length_a + length_b - max_num_tokens):
-    longer = spans[0] if (spans[0][1] - spans[0][0] >
-                          spans[1][1] - spans[1][0]) else spans[1]
-    # From both ends, for more variety and no bias to either.
-    if rng.random() < 0.5:
-      longer[0] += 1
-    else:
-      longer[1] -= 1
-  return spans[0] + spans[1]
-
-
-def _truncate_segments(segment_a, segment_b, max_num_tokens, rng):
-  length_b = len(segment_b.tokens) if segment_b is not None else 0
-  if len(segment_a.tokens) + length_b <= max_num_tokens:
-    return segment_a, segment_b
-  begin_a, end_a, begin_b, end_b = _truncated_spans(
-      len(segment_a.tokens), length_b, max_num_tokens, rng)
-  return (segment_a.cut(begin_a, end_a),
-          segment_b.cut(begin_b, end_b) if segment_b is not None else None)
-
-
-def truncate_seq_pair(tokens_a, tokens_b, max_num_tokens, rng):
-  """Truncates two lists of tokens in place to a maximum sum of lengths."""
-  begin_a, end_a, begin_b, end_b = _truncated_spans(
-      len(tokens_a), len(tokens_b), max_num_tokens, rng)
-  tokens_a[:] = tokens_a[begin_a:end_a]
-  tokens_b[:] = tokens_b[begin_b:end_b]
-
-
-# -------------------------------------------------------------------- masking
-
-MaskedLmInstance = collections.namedtuple("MaskedLmInstance",
-                                          ["index", "label"])
-
-_NEVER_MASKED = frozenset(["[CLS]", "[SEP]"])
-_NEVER_REPLACING = re.compile(
-    r"##|\[(PAD|UNK|CLS|SEP|MASK|unused\d+)\]$|<[ST]>$")
-
-
 def create_masked_lm_predictions(tokens, masked_lm_prob,
                                  max_predictions_per_seq, vocab_words, rng,
-                                 starts=None, labels=None, ngram=1,
-                                 favor_shorter_ngram=True,
-                                 mask_per_word=False):
+                                 starts=None, labels=None, **masking_options):
   """Masks words of an instance.
 
   Of the chosen tokens 80 % become [MASK], 10 % stay, 10 % become another
@@ -683,148 +240,58 @@ def create_masked_lm_predictions(tokens, masked_lm_prob,
 
   Args:
     tokens: list of strings, with [CLS] and [SEP].
-    masked_lm_prob: float, share of all tokens to predict; at least one token
-      is predicted unless this is 0.
-    max_predictions_per_seq: int, P, the most that are predicted.
+    masked_lm_prob, max_predictions_per_seq, **masking_options: see
+      `choose_masks`.
     vocab_words: list of strings that may replace a token.
     rng: random.Random.
     starts: list of bools, True where a token begins a word; default: every
       token is a word.
     labels: list of strings, what is to be predicted; default the tokens.
-    ngram: int, longest run of words that is masked together.
-    favor_shorter_ngram: bool; runs of n words have a probability proportional
-      to 1/n, or with False to 1/(ngram + 1 - n).
-    mask_per_word: bool; draw the 80/10/10 once a word, not once a token.
 
   Returns:
     (list of tokens with masks, sorted list of positions, list of labels).
   """
-  labels = tokens if labels is None else labels
-  num_to_predict = 0
-  if masked_lm_prob > 0:
-    num_to_predict = min(max_predictions_per_seq,
-                         max(1, int(round(len(tokens) * masked_lm_prob))))
-  words = select_words(word_runs(tokens, starts), num_to_predict, rng,
-                       ngram_weights(ngram, favor_shorter_ngram))
-  output_tokens = list(tokens)
+  whole = Segment(tokens, [True] * len(tokens) if starts is None else starts,
+                  tokens if labels is None else labels)
+  return _mask_tokens(whole, rng.getrandbits(64), masked_lm_prob,
+                      max_predictions_per_seq, vocab_words, **masking_options)
+
+
+# The last vocabulary, and the words of it that may replace others.
+_LAST_VOCABULARY = [None, None]
+
+
+def _mask_tokens(whole, key, masked_lm_prob, max_predictions_per_seq,
+                 vocab_words, **masking_options):
+  """Masks a Segment; returns and arguments as in the function above."""
+  special = [token in instance_utils.NEVER_MASKED for token in whole.tokens]
+  masks = instance_utils.choose_masks(
+      np.array([whole.starts], bool), np.array([special], bool),
+      np.array([len(whole.tokens)]), np.array([key], np.uint64),
+      masked_lm_prob, max_predictions_per_seq, **masking_options)
+  if _LAST_VOCABULARY[0] is not vocab_words:
+    _LAST_VOCABULARY[:] = (
+        vocab_words, instance_utils.replacement_words(vocab_words))
+  replacing = _LAST_VOCABULARY[1]
+  output_tokens = list(whole.tokens)
   masked_lms = []
-  for begin, end in words:
-    draw = rng.random()
-    for index in range(begin, end):
-      if draw < 0.8:
-        output_tokens[index] = "[MASK]"
-      elif draw >= 0.9:
-        output_tokens[index] = _random_word(vocab_words, rng)
-      masked_lms.append(MaskedLmInstance(index, labels[index]))
-      if not mask_per_word:
-        draw = rng.random()
-  masked_lms.sort()
+  for position, action, replacement in zip(masks.positions, masks.actions,
+                                           masks.replacements):
+    masked_lms.append(MaskedLmInstance(int(position), whole.labels[position]))
+    if action < instance_utils.MASK_SHARE:
+      output_tokens[position] = "[MASK]"
+    elif action >= instance_utils.MASK_SHARE + instance_utils.KEEP_SHARE:
+      output_tokens[position] = replacing[int(replacement * len(replacing))]
   return (output_tokens, [lm.index for lm in masked_lms],
           [lm.label for lm in masked_lms])
 
 
-def _random_word(vocab_words, rng):
-  """A word of the vocabulary that can stand in a text by itself."""
-  for _ in range(10000):
-    word = vocab_words[int(rng.random() * len(vocab_words))]
-    if not _NEVER_REPLACING.match(word):
-      return word
-  raise DataError("the vocabulary of %d tokens has (nearly) none that is"
-                  " neither special nor a ## piece" % len(vocab_words))
-
-
-def word_runs(tokens, starts=None):
-  """The words that may be masked, in runs that no special token interrupts.
-
-  Args:
-    tokens: list of strings.
-    starts: list of bools, True where a token begins a word; default: every
-      token is a word. The first token of a run begins one in any case.
-
-  Returns:
-    List of runs, each a list of half-open spans (begin, end) of positions.
-  """
-  runs, run, begin = [], [], None
-  for position, token in enumerate(tokens):
-    special = token in _NEVER_MASKED
-    if begin is not None and (special or starts is None or starts[position]):
-      run.append((begin, position))
-      begin = None
-    if special:
-      if run:
-        runs.append(run)
-      run = []
-    elif begin is None:
-      begin = position
-  if begin is not None:
-    run.append((begin, len(tokens)))
-  if run:
-    runs.append(run)
-  return runs
-
-
-def ngram_weights(ngram, favor_shorter_ngram=True):
-  """Weight of each length 1 .. ngram: 1/n, or the same from the other end."""
-  weights = [1.0 / n for n in range(1, ngram + 1)]
-  return weights if favor_shorter_ngram else weights[::-1]
-
-
-def select_words(runs, num_to_predict, rng, weights=(1.0,)):
-  """Chooses words, or n-grams of words, of at most that many tokens.
-
-  Starting points come in random order. From each, the length is drawn among
-  those that the run has room for, then shortened until it fits what is left.
-  Only where no word at all fits, the beginning of one is taken.
-
-  Args:
-    runs: list of lists of spans, as `word_runs` returns them.
-    num_to_predict: int, most tokens to choose.
-    rng: random.Random.
-    weights: weight of each n-gram length from 1 on.
-
-  Returns:
-    List of spans (begin, end), in no order, that do not overlap.
-  """
-  words = [word for run in runs for word in run]
-  run_ends = []
-  for run in runs:
-    run_ends.extend([len(run_ends) + len(run)] * len(run))
-  chosen, taken, left = [], [False] * len(words), num_to_predict
-  order = list(range(len(words)))
-  for position in range(len(order)):
-    if left == 0:
-      break
-    # The shuffle goes only as far as it is needed.
-    other = position + int(rng.random() * (len(order) - position))
-    order[position], order[other] = order[other], order[position]
-    first = order[position]
-    if taken[first]:
-      continue
-    for last in range(first + _draw_length(
-        run_ends[first] - first, weights, rng), first, -1):
-      size = words[last - 1][1] - words[first][0]
-      if size <= left and not any(taken[first:last]):
-        chosen.extend(words[first:last])
-        taken[first:last] = [True] * (last - first)
-        left -= size
-        break
-  if not chosen and words and num_to_predict:
-    begin = words[order[0]][0]
-    chosen.append((begin, begin + num_to_predict))
-  return chosen
-
-
-def _draw_length(available, weights, rng):
-  """Draws an n-gram's length, 1 .. available, by weight."""
-  weights = weights[:available]
-  if len(weights) == 1:
-    return 1
-  draw = rng.random() * sum(weights)
-  for length, weight in enumerate(weights, start=1):
-    draw -= weight
-    if draw < 0:
-      return length
-  return len(weights)
+def truncate_seq_pair(tokens_a, tokens_b, max_num_tokens, rng):
+  """Truncates two lists of tokens in place to a maximum sum of lengths."""
+  begin_a, end_a, begin_b, end_b = instance_utils.truncated_spans(
+      len(tokens_a), len(tokens_b), max_num_tokens, rng)
+  tokens_a[:] = tokens_a[begin_a:end_a]
+  tokens_b[:] = tokens_b[begin_b:end_b]
 
 
 # -------------------------------------------------------------------- writing
@@ -855,10 +322,8 @@ def serialize_instance(instance, tokenizer, max_seq_length,
   Returns:
     bytes.
   """
-  import tensorflow.compat.v1 as tf  # pylint: disable=import-outside-toplevel
-
   def padded(values, length):
-    return list(values) + [0] * (length - len(values))
+    return np.array([list(values) + [0] * (length - len(values))])
 
   if (len(instance.tokens) > max_seq_length or
       len(instance.masked_lm_labels) > max_predictions_per_seq):
@@ -869,26 +334,16 @@ def serialize_instance(instance, tokenizer, max_seq_length,
             max_seq_length, max_predictions_per_seq))
   input_ids = tokenizer.convert_tokens_to_ids(instance.tokens)
   label_ids = tokenizer.convert_tokens_to_ids(instance.masked_lm_labels)
-  sequence_features = {
-      "input_ids": input_ids,
-      "input_mask": [1] * len(input_ids),
-      "segment_ids": instance.segment_ids}
-  prediction_features = {
-      "masked_lm_positions": instance.masked_lm_positions,
-      "masked_lm_ids": label_ids}
-  features = collections.OrderedDict()
-  for name, values in sequence_features.items():
-    features[name] = create_int_feature(padded(values, max_seq_length))
-  for name, values in prediction_features.items():
-    features[name] = create_int_feature(
-        padded(values, max_predictions_per_seq))
-  features["masked_lm_weights"] = create_float_feature(
-      padded([1.0] * len(label_ids), max_predictions_per_seq))
-  features["next_sentence_labels"] = create_int_feature(
-      [int(instance.is_random_next)])
-  example = tf.train.Example(features=tf.train.Features(feature=features))
-  # A map has no order of its own: without this, equal runs differ in bytes.
-  return example.SerializeToString(deterministic=True)
+  batch = tfrecord_utils.Batch(
+      input_ids=padded(input_ids, max_seq_length),
+      input_mask=padded([1] * len(input_ids), max_seq_length),
+      masked_lm_ids=padded(label_ids, max_predictions_per_seq),
+      masked_lm_positions=padded(instance.masked_lm_positions,
+                                 max_predictions_per_seq),
+      masked_lm_weights=padded([1] * len(label_ids), max_predictions_per_seq),
+      next_sentence_labels=np.array([int(instance.is_random_next)]),
+      segment_ids=padded(instance.segment_ids, max_seq_length))
+  return tfrecord_utils.split_records(*tfrecord_utils.serialize_batch(batch))[0]
 
 
 def write_instance_to_example_files(instances, tokenizer, max_seq_length,
@@ -905,32 +360,21 @@ def write_instance_to_example_files(instances, tokenizer, max_seq_length,
   Returns:
     int, number of instances.
   """
-  records = [serialize_instance(instance, tokenizer, max_seq_length,
+  writers = [io.open(path + ".tmp", "wb") for path in output_files]
+  num_instances = 0
+  for instance in instances:
+    record = serialize_instance(instance, tokenizer, max_seq_length,
                                 max_predictions_per_seq)
-             for instance in instances]
-  write_records(records, output_files)
-  return len(records)
-
-
-def write_records(records, output_files):
-  """Writes records in turn; a file gets its name when it is complete.
-
-  Raises:
-    DataError: there are fewer records than files.
-  """
-  if len(records) < len(output_files):
-    raise DataError("there are %d instances for the %d files of --output_file;"
-                    " name fewer files" % (len(records), len(output_files)))
-  import tensorflow.compat.v1 as tf  # pylint: disable=import-outside-toplevel
-  for index, path in enumerate(output_files):
-    with tf.python_io.TFRecordWriter(path + ".tmp") as writer:
-      for record in records[index::len(output_files)]:
-        writer.write(record)
-  for path in output_files:
+    writers[num_instances % len(writers)].write(
+        tfrecord_utils.frame_record(record))
+    num_instances += 1
+  for writer, path in zip(writers, output_files):
+    writer.close()
     os.replace(path + ".tmp", path)
+  return num_instances
 
 
-def write_metadata(output_files, metadata):
+def write_metadata(output_files, metadata, instances_per_file=None):
   """Writes `metadata.json` into the folders of the records.
 
   The file describes the newest data set of its folder; what it said of other
@@ -939,21 +383,46 @@ def write_metadata(output_files, metadata):
   Args:
     output_files: list of paths.
     metadata: dict.
+    instances_per_file: list of ints, or None.
   """
   for folder in sorted({os.path.dirname(path) for path in output_files}):
-    names = [os.path.basename(path) for path in output_files
-             if os.path.dirname(path) == folder]
+    here = [i for i, path in enumerate(output_files)
+            if os.path.dirname(path) == folder]
+    content = dict(metadata, files=[os.path.basename(output_files[i])
+                                    for i in here])
+    if instances_per_file:
+      content["instances_per_file"] = [instances_per_file[i] for i in here]
     path = os.path.join(folder, METADATA_NAME)
-    others = [entry for entry in _stored_data_sets(path)
-              if not set(entry["files"]) & set(names)]
-    content = dict(metadata, files=names)
-    if others:
-      content["other_data_sets"] = others
-    with io.open(path + ".tmp", "w", encoding="utf-8",
-                 newline="\n") as writer:
-      writer.write(json.dumps(content, ensure_ascii=False, indent=2,
-                              sort_keys=True) + "\n")
-    os.replace(path + ".tmp", path)
+    _write_data_sets(path, [content] + _other_data_sets(path, content["files"]))
+
+
+def forget_metadata(output_files):
+  """Removes what metadata files say of records that will be written anew."""
+  for output_file in output_files:
+    folder, name = os.path.split(output_file)
+    path = os.path.join(folder, METADATA_NAME)
+    if os.path.exists(path):
+      _write_data_sets(path, _other_data_sets(path, [name]))
+
+
+def _other_data_sets(path, names):
+  """The data sets that a metadata file describes, without those of files."""
+  return [entry for entry in _stored_data_sets(path)
+          if not set(entry["files"]) & set(names)]
+
+
+def _write_data_sets(path, data_sets):
+  """Writes a metadata file, or removes it where there are no data sets."""
+  if not data_sets:
+    os.remove(path)
+    return
+  content = dict(data_sets[0])
+  if data_sets[1:]:
+    content["other_data_sets"] = data_sets[1:]
+  with io.open(path + ".tmp", "w", encoding="utf-8", newline="\n") as writer:
+    writer.write(json.dumps(content, ensure_ascii=False, indent=2,
+                            sort_keys=True) + "\n")
+  os.replace(path + ".tmp", path)
 
 
 def _stored_data_sets(path):
@@ -975,127 +444,223 @@ def _stored_data_sets(path):
 # ----------------------------------------------------------------------- main
 
 
-def check_output_files(output_file, input_files):
-  """Splits the comma list and checks that all of it can be written.
+def check_output_files(output_files, input_files, flag="--output_file"):
+  """Checks that all output files can be written.
 
   Args:
-    output_file: string.
+    output_files: list of paths.
     input_files: list of paths, none of which may be written to.
+    flag: name of the flag that they come from, for the messages.
 
   Returns:
-    List of paths.
+    List of paths, without blanks around them.
 
   Raises:
     DataError: says which path is at fault.
   """
-  output_files = [path.strip() for path in output_file.split(",")]
-  real_paths = [os.path.realpath(path) for path in output_files]
-  if len(set(real_paths)) != len(real_paths):
-    raise DataError("--output_file names a file twice: %s" % output_file)
+  output_files = [path.strip() for path in output_files]
   inputs = {os.path.realpath(path) for path in input_files}
-  for path, real_path in zip(output_files, real_paths):
-    folder = os.path.dirname(path) or "."
+  for path in output_files:
+    if "://" in path:
+      raise DataError("%s: %s is not a local path; write the records to a disk"
+                      " and copy them, or see"
+                      " scripts/create_pretraining_data_beam.py" % (flag, path))
     if not path or os.path.basename(path) == METADATA_NAME:
-      raise DataError("--output_file has \"%s\" between its commas, expected"
-                      " the path of a TFRecord file" % path)
-    if real_path in inputs:
-      raise DataError("--output_file: %s is one of the input files" % path)
-    if not os.path.isdir(folder):
-      raise DataError("--output_file: the folder %s does not exist" % folder)
+      raise DataError("%s has \"%s\" between its commas, expected the path of a"
+                      " TFRecord file" % (flag, path))
+    if os.path.realpath(path) in inputs:
+      raise DataError("%s: %s is one of the input files" % (flag, path))
     if os.path.isdir(path):
-      raise DataError("--output_file: %s is a folder" % path)
-    try:
-      with tempfile.TemporaryFile(dir=folder):
-        pass
-    except OSError as error:
-      raise DataError("--output_file: the folder %s cannot be written to: %s" %
-                      (folder, error.strerror)) from error
-    _stored_data_sets(os.path.join(folder, METADATA_NAME))
+      raise DataError("%s: %s is a folder" % (flag, path))
+  if len(set(map(os.path.realpath, output_files))) != len(output_files):
+    raise DataError("%s names a file twice: %s" % (flag,
+                                                   ",".join(output_files)))
+  for folder in sorted({os.path.dirname(path) for path in output_files}):
+    _check_output_folder(folder or ".", flag)
   return output_files
 
 
-def _summary(counts, num_instances, num_swapped, num_predictions):
-  """The counts that metadata.json holds and the command prints."""
+def _check_output_folder(folder, flag):
+  """Raises DataError if a folder is not there or not good to write to."""
+  if not os.path.isdir(folder):
+    raise DataError("%s: the folder %s does not exist" % (flag, folder))
+  try:
+    with tempfile.TemporaryFile(dir=folder):
+      pass
+  except OSError as error:
+    raise DataError("%s: the folder %s cannot be written to: %s" %
+                    (flag, folder, error.strerror)) from error
+  _stored_data_sets(os.path.join(folder, METADATA_NAME))
+
+
+def output_shards(output_dir, num_shards, compress):
+  """The paths of numbered shards: pretrain.tfrecord-00000-of-00128."""
+  name = "pretrain.tfrecord" + (".gz" if compress else "")
+  return [os.path.join(output_dir, "%s-%05d-of-%05d" % (name, i, num_shards))
+          for i in range(num_shards)]
+
+
+def summarize(counts, max_seq_length):
+  """The counts that metadata.json holds and the command prints.
+
+  Args:
+    counts: collections.Counter of `shard_utils.write_shards`.
+    max_seq_length: int, S.
+
+  Returns:
+    OrderedDict.
+  """
+  instances = max(1, counts["instances"])
   return collections.OrderedDict([
       ("documents", counts["documents"]),
       ("dropped_documents", counts["dropped_documents"]),
+      ("split_documents", counts["split_documents"]),
       ("bad_lines", counts["bad_lines"]),
       ("sentences", counts["sentences"]),
       ("tokens", counts["tokens"]),
       ("unknown_share", round(
           counts["unknown_tokens"] / max(1, counts["tokens"]), 6)),
-      ("instances", num_instances),
-      ("instances_labelled_1", num_swapped),
-      ("predictions", num_predictions)])
+      ("instances", counts["instances"]),
+      ("instances_labelled_1", counts["instances_labelled_1"]),
+      ("labelled_1_share", round(
+          counts["instances_labelled_1"] / instances, 4)),
+      ("predictions", counts["predictions"]),
+      ("predictions_per_instance", round(counts["predictions"] / instances, 2)),
+      ("instance_tokens", counts["instance_tokens"]),
+      ("mean_length", round(counts["instance_tokens"] / instances, 2)),
+      ("fill", round(
+          counts["instance_tokens"] / (instances * max_seq_length), 4))])
+
+
+def warn_about_options(options, counts=None):
+  """Warns where options contradict each other, or what came out of them.
+
+  Args:
+    options: InstanceOptions.
+    counts: collections.Counter of the finished run, or None before it.
+  """
+  wanted = int(round(options.masked_lm_prob * options.max_seq_length))
+  if counts is None and wanted > options.max_predictions_per_seq:
+    logging.warning(
+        "--masked_lm_prob=%g asks for %d masked tokens in a full sequence of"
+        " %d, but --max_predictions_per_seq allows %d (%.1f %%); set it to %d",
+        options.masked_lm_prob, wanted, options.max_seq_length,
+        options.max_predictions_per_seq, 100.0 *
+        options.max_predictions_per_seq / options.max_seq_length, wanted)
+  if counts and counts["split_documents"]:
+    logging.warning(
+        "%d times a document of more than %d characters was taken apart; are"
+        " the blank lines between documents missing?",
+        counts["split_documents"], corpus_utils.MAX_DOCUMENT_CHARACTERS)
 
 
 def _make_line_tokenizer(tokenizer):
   """The line tokenizer that the flags ask for."""
-  use_segmenter = FLAGS.do_whole_word_mask and not FLAGS.non_chinese
-  if FLAGS.legacy_subword_labels and not use_segmenter:
+  segmenter = ("none" if FLAGS.non_chinese or not FLAGS.do_whole_word_mask
+               else FLAGS.segmenter)
+  if FLAGS.non_chinese and FLAGS["segmenter"].present and (
+      FLAGS.segmenter != "none"):
+    raise DataError("--non_chinese means --segmenter=none, found"
+                    " --segmenter=%s" % FLAGS.segmenter)
+  if FLAGS.legacy_subword_labels and segmenter == "none":
     raise DataError("--legacy_subword_labels are labels of segmented words: it"
-                    " needs --do_whole_word_mask and not --non_chinese")
-  if FLAGS.jieba_user_dict and not use_segmenter:
+                    " needs --do_whole_word_mask and a segmenter")
+  if FLAGS.legacy_subword_labels and segmenter == "pretokenized":
+    raise DataError("--legacy_subword_labels has to segment the tokens itself:"
+                    " --segmenter=pretokenized cannot")
+  if FLAGS.jieba_user_dict and segmenter not in ("jieba", "rjieba"):
     raise DataError("--jieba_user_dict has a use only with"
-                    " --do_whole_word_mask and without --non_chinese")
+                    " --do_whole_word_mask and --segmenter=jieba or rjieba")
   if FLAGS.jieba_user_dict and not os.path.isfile(FLAGS.jieba_user_dict):
     raise DataError("--jieba_user_dict: there is no file %s" %
                     FLAGS.jieba_user_dict)
-  segmenter = Segmenter(FLAGS.jieba_user_dict) if use_segmenter else None
-  return LineTokenizer(tokenizer, segmenter, FLAGS.do_whole_word_mask,
+  cut = word_segmentation.make_segmenter(segmenter, FLAGS.jieba_user_dict)
+  return LineTokenizer(tokenizer, cut, FLAGS.do_whole_word_mask,
                        FLAGS.legacy_subword_labels)
 
 
-_RECORDED_FLAGS = (
-    "max_seq_length", "max_predictions_per_seq", "masked_lm_prob",
-    "do_lower_case", "do_whole_word_mask", "non_chinese", "ngram",
-    "favor_shorter_ngram", "mask_per_word", "legacy_subword_labels",
-    "sentence_pair_task", "dupe_factor", "short_seq_prob", "random_seed",
-    "jieba_user_dict", "on_bad_line")
+_RECORDED_FLAGS = InstanceOptions._fields + (
+    "do_lower_case", "do_whole_word_mask", "non_chinese", "segmenter",
+    "legacy_subword_labels", "jieba_user_dict", "input_format", "text_field",
+    "on_bad_line")
+
+
+def _output_files(input_files):
+  """The output files that the flags ask for, checked."""
+  if bool(FLAGS.output_file) == bool(FLAGS.output_dir):
+    raise DataError("either --output_file or --output_dir has to be given")
+  if FLAGS.output_file:
+    if FLAGS["num_shards"].present:
+      raise DataError("--num_shards goes with --output_dir; --output_file names"
+                      " the files themselves")
+    return check_output_files(FLAGS.output_file.split(","), input_files,
+                              "--output_file")
+  os.makedirs(FLAGS.output_dir, exist_ok=True)
+  return check_output_files(
+      output_shards(FLAGS.output_dir, FLAGS.num_shards, FLAGS.gzip),
+      input_files, "--output_dir")
+
+
+def _work_dir(output_files):
+  """The folder for the files of this run."""
+  name = ".%s.work" % os.path.basename(output_files[0])
+  return os.path.join(FLAGS.work_dir or os.path.dirname(output_files[0]), name)
+
+
+def _settings(input_files, output_files, metadata):
+  """All that the records depend on, for the next run to compare."""
+  inputs = [[os.path.abspath(path), os.path.getsize(path),
+             os.stat(path).st_mtime_ns]
+            if path != corpus_utils.STANDARD_INPUT else [path]
+            for path in input_files]
+  settings = dict(metadata, input=inputs,
+                  output=[os.path.abspath(path) for path in output_files])
+  if FLAGS.jieba_user_dict:
+    settings["user_dict"] = [list(word) for word in
+                             word_segmentation.read_user_dict(
+                                 FLAGS.jieba_user_dict)]
+  return settings
 
 
 def _run():
   """Does what the flags say; returns the summary."""
   input_files = expand_input_patterns(FLAGS.input_file)
-  output_files = check_output_files(FLAGS.output_file, input_files)
+  output_files = _output_files(input_files)
   tokenizer = tokenization.FullTokenizer(FLAGS.vocab_file,
                                          FLAGS.do_lower_case)
   tokenization.validate_vocab(tokenizer.vocab, vocab_file=FLAGS.vocab_file)
-  line_tokenizer = _make_line_tokenizer(tokenizer)
-  logging.info("reading %d files: %s", len(input_files),
-               ", ".join(input_files))
-
-  counts = collections.Counter()
-  rng = random.Random(FLAGS.random_seed)
-  records, num_swapped, num_predictions = [], 0, 0
-  for instance in create_training_instances(
-      input_files, tokenizer, FLAGS.max_seq_length, FLAGS.dupe_factor,
-      FLAGS.short_seq_prob, FLAGS.masked_lm_prob,
-      FLAGS.max_predictions_per_seq, rng, FLAGS.sentence_pair_task,
-      line_tokenizer, FLAGS.on_bad_line, counts, ngram=FLAGS.ngram,
-      favor_shorter_ngram=FLAGS.favor_shorter_ngram,
-      mask_per_word=FLAGS.mask_per_word):
-    if len(records) < 3:
-      logging.info("*** Example ***\n%s", instance)
-    num_swapped += int(instance.is_random_next)
-    num_predictions += len(instance.masked_lm_positions)
-    records.append(serialize_instance(
-        instance, tokenizer, FLAGS.max_seq_length,
-        FLAGS.max_predictions_per_seq))
-  if not records:
-    raise DataError(
-        "no instance came out of %s: %d documents, %d of them of fewer than"
-        " two tokens" % (FLAGS.input_file, counts["documents"],
-                         counts["dropped_documents"]))
-  rng.shuffle(records)
-  write_records(records, output_files)
-  summary = _summary(counts, len(records), num_swapped, num_predictions)
+  options = InstanceOptions(*(FLAGS[name].value
+                              for name in InstanceOptions._fields))
+  warn_about_options(options)
+  creator = instance_utils.InstanceCreator(
+      _make_line_tokenizer(tokenizer), options,
+      split_lines=FLAGS.input_format != "lines")
   metadata = {name: FLAGS[name].value for name in _RECORDED_FLAGS}
-  metadata.update(summary, format_version=FORMAT_VERSION,
+  metadata.update(format_version=FORMAT_VERSION,
+                  compression="GZIP" if FLAGS.gzip else "",
                   vocab_file=os.path.abspath(FLAGS.vocab_file),
                   vocab_size=len(tokenizer.vocab),
                   vocab_hash=tokenization.vocab_hash(tokenizer.vocab))
-  write_metadata(output_files, metadata)
+  logging.info("reading %d files: %s%s", len(input_files),
+               ", ".join(input_files[:5]), ", ..." * (len(input_files) > 5))
+
+  def read(counts, progress):
+    return corpus_utils.read_documents(
+        input_files, counts, FLAGS.input_format, FLAGS.text_field,
+        FLAGS.on_bad_line, progress.add_read_bytes)
+
+  counts, instances_per_file = shard_utils.write_shards(
+      read, creator, output_files,
+      _settings(input_files, output_files, metadata), _work_dir(output_files),
+      FLAGS.num_workers, FLAGS.gzip,
+      reread=corpus_utils.STANDARD_INPUT in input_files,
+      on_start=lambda: forget_metadata(output_files))
+  summary = summarize(counts, FLAGS.max_seq_length)
+  metadata.update(summary)
+  write_metadata(output_files, metadata, instances_per_file)
+  warn_about_options(options, counts)
+  logging.info("look at them: python scripts/inspect_tfrecord.py %s",
+               output_files[0])
   return summary
 
 
@@ -1107,19 +672,51 @@ def main(arguments):
                       " --flag=value, and globs into quotes" %
                       " ".join(arguments[1:]))
     summary = _run()
-  except (ValueError, OSError) as error:
-    sys.exit("create_pretraining_data.py: error: %s" % error)
+  except KeyboardInterrupt:
+    sys.stderr.write("create_pretraining_data.py: interrupted; the same command"
+                     " goes on from here\n")
+    sys.exit(130)
+  except (ValueError, OSError, shard_utils.RunError) as error:
+    sys.exit("create_pretraining_data.py: error: %s" % describe_error(error))
   for key, value in summary.items():
     sys.stdout.write("%s = %s\n" % (key, value))
+
+
+def describe_error(error):
+  """An exception in a sentence."""
+  if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+    return ("the disk is full (%s); make room, the same command goes on from"
+            " there" % (error.filename or "while writing"))
+  if isinstance(error, OSError) and error.filename and error.strerror:
+    return "%s: %s" % (error.filename, error.strerror)
+  return str(error)
 
 
 def define_flags():
   """Defines this script's flags."""
   flags.DEFINE_string("input_file", None,
-                      "Text files (comma list of paths or globs).")
+                      "Text files (comma list of paths, globs and folders), also"
+                      " .gz, .xz and .bz2; - is standard input.")
+  flags.DEFINE_enum("input_format", "lines", corpus_utils.INPUT_FORMATS,
+                    "A sentence a line with blank lines between documents, a"
+                    " document a line, or a JSON object a line.")
+  flags.DEFINE_list("text_field", ["text"],
+                    "Fields of the JSON objects that are text (comma list).")
   flags.DEFINE_string("output_file", None,
                       "TFRecord files to write (comma list), in folders that"
                       " exist.")
+  flags.DEFINE_string("output_dir", None,
+                      "Folder for numbered TFRecord files, instead of"
+                      " --output_file.")
+  flags.DEFINE_integer("num_shards", 16, "Number of files in --output_dir.",
+                       lower_bound=1, upper_bound=99999)
+  flags.DEFINE_bool("gzip", False, "Whether to compress the TFRecord files.")
+  flags.DEFINE_integer("num_workers", shard_utils.num_cores(),
+                       "Number of processes; default: the machine's cores. The"
+                       " records do not depend on it.", lower_bound=1)
+  flags.DEFINE_string("work_dir", None,
+                      "Folder for the run's own files, about the size of the"
+                      " text; default: that of the output.")
   flags.DEFINE_string("vocab_file", None, "Vocabulary, a token a line.")
   flags.DEFINE_bool("do_lower_case", True,
                     "Whether to lower-case the text; False for cased models.")
@@ -1139,8 +736,12 @@ def define_flags():
                      "Share of documents cut into shorter sequences.",
                      lower_bound=0.0, upper_bound=1.0)
   flags.DEFINE_bool("non_chinese", False,
-                    "Words are runs of ## pieces; no Chinese segmenter.")
-  flags.DEFINE_enum("sentence_pair_task", "sop", PAIR_TASKS,
+                    "The same as --segmenter=none.")
+  flags.DEFINE_enum("segmenter", "jieba", word_segmentation.SEGMENTERS,
+                    "What finds the words of whole-word masking: jieba, rjieba"
+                    " (an optional package, faster), none (runs of ## pieces),"
+                    " pretokenized (blanks between the words of the input).")
+  flags.DEFINE_enum("sentence_pair_task", "sop", instance_utils.PAIR_TASKS,
                     "Sentence order, BERT's next sentence, or none.")
   flags.DEFINE_integer("ngram", 1, "Most words that are masked together.",
                        lower_bound=1)
@@ -1155,7 +756,7 @@ def define_flags():
                     " training its checkpoints further.")
   flags.DEFINE_enum("on_bad_line", "error", ("error", "skip"),
                     "What to do with a line that is not UTF-8.")
-  flags.mark_flags_as_required(["input_file", "output_file", "vocab_file"])
+  flags.mark_flags_as_required(["input_file", "vocab_file"])
 
 
 if __name__ == "__main__":

@@ -290,6 +290,7 @@ def input_fn_builder(input_files, max_seq_length, max_predictions_per_seq,
     function of params (with "batch_size").
   """
   specs = _feature_specs(max_seq_length, max_predictions_per_seq)
+  compression = compression_type(input_files)
 
   def parse(records):
     """Parses a whole batch; a TPU has int32 only."""
@@ -302,7 +303,7 @@ def input_fn_builder(input_files, max_seq_length, max_predictions_per_seq,
     files = tf.data.Dataset.from_tensor_slices(tf.constant(input_files))
     files = files.repeat().shuffle(len(input_files), seed=seed)
     records = files.interleave(
-        tf.data.TFRecordDataset,
+        lambda path: tf.data.TFRecordDataset(path, compression),
         cycle_length=min(num_cpu_threads, len(input_files)))
     # Records are kept in their serialized form: a few kilobytes each.
     records = records.shuffle(10000, seed=seed)
@@ -310,7 +311,7 @@ def input_fn_builder(input_files, max_seq_length, max_predictions_per_seq,
         parse, num_parallel_calls=num_cpu_threads)
 
   def eval_dataset(batch_size):
-    records = tf.data.TFRecordDataset(input_files)
+    records = tf.data.TFRecordDataset(input_files, compression)
     fill = tf.data.Dataset.from_tensors(
         _padding_record(specs)).repeat(batch_size - 1)
     real = records.map(lambda record: (record, 1))
@@ -372,7 +373,38 @@ def expand_input_files(patterns, flag="input_file"):
     if tf.gfile.Stat(path).length == 0:
       raise ValueError("--%s: %s is empty (0 bytes); its writer did not finish"
                        " or had no text; create it again" % (flag, path))
+  compression_type(paths)
   return paths
+
+
+def compression_type(paths):
+  """How TFRecord files are compressed, by their first bytes.
+
+  Args:
+    paths: list of paths.
+
+  Returns:
+    "GZIP" or "".
+
+  Raises:
+    ValueError: some are and some are not; they are not read together.
+  """
+  compressed = []
+  for path in paths:
+    with tf.gfile.GFile(path, "rb") as reader:
+      compressed.append(reader.read(3) == b"\x1f\x8b\x08")
+  if len(set(compressed)) > 1:
+    raise ValueError("%s is compressed and %s is not; give files of one kind" % (
+        paths[compressed.index(True)], paths[compressed.index(False)]))
+  return "GZIP" if compressed[0] else ""
+
+
+def _iterate_records(path):
+  """The records of a TFRecord file, one by one."""
+  return tf.python_io.tf_record_iterator(
+      path, tf.python_io.TFRecordOptions(
+          tf.python_io.TFRecordCompressionType.GZIP if compression_type([path])
+          else tf.python_io.TFRecordCompressionType.NONE))
 
 
 def read_metadata(path):
@@ -448,7 +480,7 @@ def _check_first_record(path, bert_config, max_seq_length,
                         max_predictions_per_seq):
   """Checks the lengths and the largest ids of a file's first record."""
   try:
-    record = next(tf.python_io.tf_record_iterator(path), None)
+    record = next(_iterate_records(path), None)
     example = tf.train.Example.FromString(record or b"")
   except Exception as error:  # noqa: BLE001  protobuf's class is not public
     raise ValueError("%s is not a TFRecord file of examples: %s" % (
@@ -533,7 +565,7 @@ def evaluate(tpu_estimator, input_files, options, pair_task, is_train_data):
                      " no --init_checkpoint" % options.output_dir)
   batch_size = options.eval_batch_size
   num_records = sum(1 for path in input_files
-                    for _ in tf.python_io.tf_record_iterator(path))
+                    for _ in _iterate_records(path))
   steps = -(-num_records // batch_size)
   if options.max_eval_steps:
     steps = min(steps, options.max_eval_steps)

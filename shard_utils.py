@@ -1,0 +1,826 @@
+"""A stream of documents to shards of records: in parallel, and restartable.
+
+The work goes through a folder of files, so that little is in memory:
+
+ 1. The documents are read once, in the order of the input, and dealt out to one
+    text file a shard: of every n documents in a row each of n shards gets one,
+    chosen by the seed. A shard of more than GROUP_BYTES of text is worked
+    through in groups, random samples of its documents.
+ 2. Tokenize: a piece of a group, about PIECE_BYTES of text, becomes an array
+    of tokens and a plan: which spans of it are instances, each with a random
+    place among all instances of the group.
+ 3. Create: a slice of the group's instances, by their places, becomes records.
+    So the instances of a group are shuffled throughout.
+ 4. The slices are appended to the shard in order. A shard has its name only
+    when it is complete.
+
+2 and 3 are the tasks of the worker processes, 1 and 4 are done here. What is in
+which file depends on input, options and seed, not on the workers.
+
+A file counts when it has its final name, which it gets when it is complete. A
+run that was killed is started again with the same settings and takes what is
+there; with other settings it starts anew. The folder is locked: the workers of
+a killed run, too, have to end before the next one starts.
+
+Disk: the text once, then for the groups being worked on, of 64 MB of text or
+less, four bytes a token, 40 an instance, and their records; each is removed as
+soon as what is made of it is complete.
+"""
+
+import collections
+import fcntl
+import hashlib
+import io
+import json
+import multiprocessing
+import multiprocessing.connection
+import os
+import random
+import resource
+import shutil
+import signal
+import sys
+import time
+import zlib
+
+from absl import logging
+import numpy as np
+
+import tfrecord_utils
+from corpus_utils import DataError
+from corpus_utils import Document
+
+GROUP_BYTES = 2**26
+PIECE_BYTES = 2**18
+SLICE_INSTANCES = 4096
+BATCH_INSTANCES = 256
+
+# Sentences for sentence_pair_task=nsp come from documents of the same piece.
+_MIN_PIECE_DOCUMENTS = 4
+_BUFFERED_BYTES = 2**24
+_GZIP_LEVEL = 5
+_LOCK_SECONDS = 20
+_STATE = "state.json"
+
+
+def write_shards(read, job, output_files, settings, work_dir, num_workers,
+                 compress=False, reread=False, on_start=None, progress=None):
+  """Writes the shards.
+
+  Args:
+    read: function from a collections.Counter, which it fills, and a Progress
+      to an iterable of corpus_utils.Documents.
+    job: object with the methods `tokenize` and `create_batch` of
+      create_pretraining_data.InstanceCreator.
+    output_files: list of paths.
+    settings: dict that json can write, of all that the records depend on.
+    work_dir: path of a folder for this purpose, made here, removed at the end.
+    num_workers: int.
+    compress: bool, whether the shards are gzip files.
+    reread: bool, whether to read the input again if it has been read by a run
+      that was killed, because nothing else tells whether it is the same.
+    on_start: function called when the input has been read, before the first
+      output file is touched.
+    progress: Progress, or None for one of default settings.
+
+  Returns:
+    (collections.Counter, list of the number of instances of each file).
+
+  Raises:
+    DataError: says what is wrong with the input.
+    RunError: the machine failed; the same command goes on from there.
+    OSError: a file cannot be read or written.
+  """
+  progress = progress or Progress()
+  with _WorkFolder(work_dir) as folder:
+    state = folder.resume(settings, output_files)
+    if state is None or reread:
+      state = _deal_documents(folder, read, len(output_files), settings, state,
+                              progress)
+    if on_start and not state["started"]:
+      on_start()
+      state["started"] = True
+      folder.write_json(_STATE, state)
+    shards = [_Shard(folder, number, path, compress)
+              for number, path in enumerate(output_files)]
+    progress.begin(sum(state["bytes"]), shards)
+    workers = _WorkerPool(num_workers, job)
+    try:
+      _Scheduler(shards, workers, progress).run()
+    finally:
+      workers.close()
+    progress.end()
+    counts = collections.Counter(state["counts"])
+    for shard in shards:
+      counts.update(shard.counts)
+    folder.remove()
+  return counts, [shard.counts["instances"] for shard in shards]
+
+
+class RunError(Exception):
+  """A failure of the machine; the message says what to do."""
+
+
+# ----------------------------------------------------------------- the folder
+
+
+class _WorkFolder(object):
+  """The folder of a run's files, locked while it is worked on."""
+
+  def __init__(self, path):
+    self.path = path
+    self._lock = None
+
+  def __enter__(self):
+    os.makedirs(self.path, exist_ok=True)
+    self._lock = io.open(self.file("lock"), "w")
+    begin = time.time()
+    while True:
+      try:
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return self
+      except OSError as error:
+        if time.time() - begin > _LOCK_SECONDS:
+          self._lock.close()
+          raise RunError("another run is at work on the same output, its folder"
+                         " is %s; wait for it, or stop it" %
+                         self.path) from error
+        time.sleep(0.2)
+
+  def __exit__(self, kind, *unused_error):
+    if kind and issubclass(kind, DataError):  # the same again would fail again
+      self.remove()
+    self._lock.close()
+
+  def file(self, *names):
+    return os.path.join(self.path, *names)
+
+  def write_json(self, name, content):
+    with io.open(self.file(name + ".tmp"), "w") as writer:
+      json.dump(content, writer)
+    os.replace(self.file(name + ".tmp"), self.file(name))
+
+  def read_json(self, name):
+    """The content of a file; None where there is none."""
+    try:
+      with io.open(self.file(name)) as reader:
+        return json.load(reader)
+    except FileNotFoundError:
+      return None
+
+  def resume(self, settings, output_files):
+    """The state that a run with the same settings left, or None.
+
+    What another run left is removed.
+    """
+    state = self.read_json(_STATE)
+    if state is None:
+      self.clear()
+      return None
+    other = sorted(key for key in set(settings) | set(state["settings"])
+                   if settings.get(key) != state["settings"].get(key))
+    if other:
+      logging.info("%s is of a run with other settings (%s): starting anew",
+                   self.path, ", ".join(other))
+    elif all(_complete_shard_is_there(self, number, path)
+             for number, path in enumerate(output_files)):
+      logging.info("going on with the run that stopped; its files are in %s",
+                   self.path)
+      return state
+    else:
+      logging.info("finished output files have disappeared: starting anew")
+    self.clear()
+    return None
+
+  def clear(self, keep=("lock",)):
+    """Removes what is in the folder, the state first."""
+    for name in sorted(os.listdir(self.path), key=lambda name: name != _STATE):
+      if name not in keep and not name.endswith(tuple(keep)):
+        if os.path.isdir(self.file(name)):
+          shutil.rmtree(self.file(name))
+        else:
+          os.remove(self.file(name))
+
+  def remove(self):
+    self.clear()
+    os.remove(self.file("lock"))
+    os.rmdir(self.path)
+
+
+# ------------------------------------------------------------ dealing out text
+
+# A row of an index: offset and length in the text, then the Document's place.
+_INDEX_COLUMNS = 4
+
+
+def _text_name(shard):
+  return "shard-%05d.text" % shard
+
+
+def _index_name(shard):
+  return "shard-%05d.index" % shard
+
+
+def _deal_documents(folder, read, num_shards, settings, old_state, progress):
+  """Deals the documents out to the shards' text files.
+
+  Returns:
+    The state: what `_WorkFolder.resume` returns the next time.
+  """
+  for shard in range(num_shards):
+    for name in (_text_name(shard), _index_name(shard)):
+      io.open(folder.file(name), "wb").close()
+  counts = collections.Counter()
+  digest = hashlib.sha256()
+  texts = [bytearray() for _ in range(num_shards)]
+  rows = [[] for _ in range(num_shards)]
+  sizes, buffered, order = [0] * num_shards, 0, []
+  for index, document in enumerate(read(counts, progress)):
+    if not order:
+      order = list(range(num_shards))
+      random.Random(index).shuffle(order)
+    shard = order.pop()
+    text = "\n".join(document.lines).encode("utf-8")
+    digest.update(b"%d %d %d " % (document.file_index, document.number,
+                                  len(text)))
+    digest.update(text)
+    texts[shard] += text
+    rows[shard].append((sizes[shard], len(text), document.file_index,
+                        document.number))
+    sizes[shard] += len(text)
+    buffered += len(text) + 100
+    if buffered > _BUFFERED_BYTES:
+      _append_documents(folder, texts, rows)
+      buffered = 0
+    counts["read_documents"] += 1
+  _append_documents(folder, texts, rows)
+  if counts["read_documents"] < num_shards:
+    raise DataError("there are %d documents in the input for %d output files;"
+                    " make fewer files" % (counts["read_documents"],
+                                           num_shards))
+  state = {"settings": settings, "digest": digest.hexdigest(),
+           "counts": counts, "bytes": sizes, "started": False}
+  if old_state and old_state["digest"] == state["digest"]:
+    return old_state
+  if old_state:
+    logging.info("the input is another one than before: starting anew")
+    folder.clear(keep=("lock", ".text", ".index"))
+  folder.write_json(_STATE, state)
+  return state
+
+
+def _append_documents(folder, texts, rows):
+  """Appends to the shards' files what is in memory, and forgets it."""
+  for shard, text in enumerate(texts):
+    if text or rows[shard]:
+      with io.open(folder.file(_text_name(shard)), "ab") as writer:
+        writer.write(text)
+      with io.open(folder.file(_index_name(shard)), "ab") as writer:
+        writer.write(np.array(rows[shard], "<i8").tobytes())
+      del text[:]
+      del rows[shard][:]
+
+
+def _read_documents(text_path, rows):
+  """The Documents at rows of an index, from a shard's text file."""
+  documents = []
+  with io.open(text_path, "rb") as reader:
+    for offset, length, file_index, number in rows.tolist():
+      reader.seek(offset)
+      lines = reader.read(length).decode("utf-8").split("\n")
+      documents.append(Document(lines, file_index, number))
+  return documents
+
+
+def _group_rows(index_path, num_groups, group):
+  """The rows of an index that are of a group."""
+  # The legacy generator: its numbers are the same in all versions of NumPy.
+  rng = np.random.RandomState(0)
+  found = []
+  with io.open(index_path, "rb") as reader:
+    while True:
+      rows = np.frombuffer(reader.read(2**21), "<i8").reshape(
+          -1, _INDEX_COLUMNS)
+      if not len(rows):
+        return np.concatenate(found)
+      found.append(rows[rng.randint(num_groups, size=len(rows)) == group])
+
+
+def _cut_pieces(rows):
+  """Cuts rows of an index into pieces of enough text and documents."""
+  begins, size = [0], 0
+  for i, length in enumerate(rows[:, 1].tolist()):
+    if size >= PIECE_BYTES and i - begins[-1] >= _MIN_PIECE_DOCUMENTS:
+      begins.append(i)
+      size = 0
+    size += length
+  if len(begins) > 1 and len(rows) - begins[-1] < _MIN_PIECE_DOCUMENTS:
+    begins.pop()
+  return [rows[begin:end] for begin, end in zip(begins, begins[1:] +
+                                                [len(rows)])]
+
+
+# ----------------------------------------------------------------------- tasks
+
+
+def _write_file(path, chunks):
+  """Writes chunks of bytes to a file, which gets its name at the end."""
+  with io.open(path + ".tmp", "wb") as writer:
+    for chunk in chunks:
+      writer.write(chunk)
+  os.replace(path + ".tmp", path)
+
+
+def _write_result(path, counts):
+  """Writes the file that says that a task is done."""
+  _write_file(path + ".json", [json.dumps(counts).encode("ascii")])
+  return counts
+
+
+def _read_result(path):
+  try:
+    with io.open(path + ".json") as reader:
+      return json.load(reader)
+  except FileNotFoundError:
+    return None
+
+
+def _tokenize_piece(job, path, text_path, rows):
+  """A task: tokens and plan of a piece. Returns its counts."""
+  tokens, plan, counts = job.tokenize(_read_documents(text_path, rows))
+  _write_file(path + ".tokens", [tokens.tobytes()])
+  _write_file(path + ".plan", [plan.tobytes()])
+  return _write_result(path, dict(counts, planned=len(plan),
+                                  columns=tokens.shape[1]))
+
+
+def _create_slice(job, path, pieces, columns, limits, compress):
+  """A task: the records of a slice of a group. Returns its counts.
+
+  Args:
+    job: see `write_shards`.
+    path: where the records go.
+    pieces: list of paths of the group's pieces.
+    columns: int, columns of the tokens.
+    limits: (int, int), which places among the group's instances.
+    compress: bool.
+  """
+  plan, sources = _read_plan(job.plan_dtype, pieces, limits)
+  counts = collections.Counter()
+  tokens = _TokenReader(pieces, columns)
+
+  def records():
+    compressor = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, 31)
+    for begin in range(0, len(plan), BATCH_INSTANCES):
+      rows = slice(begin, begin + BATCH_INSTANCES)
+      segments = [
+          (tokens.read(source, spans[0], spans[1]),
+           tokens.read(source, spans[2], spans[3]))
+          for source, spans in zip(sources[rows].tolist(),
+                                   plan["spans"][rows].tolist())]
+      batch, batch_counts = job.create_batch(plan[rows], segments)
+      counts.update(batch_counts)
+      content, _ = tfrecord_utils.serialize_batch(batch)
+      yield compressor.compress(content) if compress else content
+    if compress:
+      yield compressor.flush()
+
+  try:
+    _write_file(path + ".records", records())
+  finally:
+    tokens.close()
+  return _write_result(path, counts)
+
+
+def _read_plan(dtype, pieces, limits):
+  """The part of the pieces' plans between limits, put in order.
+
+  Returns:
+    (array [N] of the dtype, int array [N] of the number of the piece).
+  """
+  plans, sources = [], []
+  for source, piece in enumerate(pieces):
+    if os.path.getsize(piece + ".plan"):
+      # Sorted, so little more is read from the file than what is wanted.
+      plan = np.memmap(piece + ".plan", dtype, mode="r")
+      begin, end = np.searchsorted(plan["order"], np.array(limits, np.uint64))
+      plans.append(np.array(plan[begin:end]))
+      sources.append(np.full(end - begin, source))
+  plan, sources = np.concatenate(plans), np.concatenate(sources)
+  order = np.argsort(plan["order"], kind="mergesort")
+  return plan[order], sources[order]
+
+
+class _TokenReader(object):
+  """Reads spans of the tokens of pieces."""
+
+  def __init__(self, pieces, columns):
+    self._pieces = pieces
+    self._columns = columns
+    self._files = {}
+
+  def read(self, piece, begin, end):
+    if piece not in self._files:
+      self._files[piece] = os.open(self._pieces[piece] + ".tokens", os.O_RDONLY)
+    width = 4 * self._columns
+    content = os.pread(self._files[piece], (end - begin) * width, begin * width)
+    return np.frombuffer(content, "<i4").reshape(-1, self._columns)
+
+  def close(self):
+    for file in self._files.values():
+      os.close(file)
+
+
+# --------------------------------------------------------------------- workers
+
+
+class _WorkerPool(object):
+  """Processes that do tasks; a dead one is noticed.
+
+  Forked, so that they share the dictionaries that are loaded already. A worker
+  ends when the other end of its pipe is closed, be it by SIGKILL.
+  """
+
+  def __init__(self, num_workers, job):
+    context = multiprocessing.get_context("fork")
+    self._processes, self._connections = [], []
+    for number in range(num_workers):
+      ours, theirs = context.Pipe()
+      self._connections.append(ours)
+      process = context.Process(
+          target=_work, args=(theirs, list(self._connections), job),
+          name="worker %d" % number, daemon=True)
+      process.start()
+      theirs.close()
+      self._processes.append(process)
+    self.idle = list(range(num_workers))
+    self.peak_bytes = [0] * num_workers
+
+  def __len__(self):
+    return len(self._processes)
+
+  def start(self, function, arguments):
+    """Gives a task to an idle worker; returns the worker's number."""
+    worker = self.idle.pop()
+    try:
+      self._connections[worker].send((function, arguments))
+    except OSError:
+      self._raise_death(worker)
+    return worker
+
+  def wait(self, timeout):
+    """Waits until some worker is done.
+
+    Returns:
+      List of (worker, result).
+    """
+    results = []
+    waiting = {process.sentinel: number
+               for number, process in enumerate(self._processes)}
+    waiting.update({connection: number
+                    for number, connection in enumerate(self._connections)})
+    for ready in multiprocessing.connection.wait(list(waiting), timeout):
+      worker = waiting[ready]
+      if isinstance(ready, int):
+        self._raise_death(worker)
+      try:
+        result, error, self.peak_bytes[worker] = ready.recv()
+      except (EOFError, OSError):
+        self._raise_death(worker)
+      if error:
+        raise error
+      self.idle.append(worker)
+      results.append((worker, result))
+    return results
+
+  def _raise_death(self, worker):
+    process = self._processes[worker]
+    process.join(5)
+    code = process.exitcode
+    how = ("was killed by signal %d%s" % (
+        -code, " (was there not enough memory?)" if code == -9 else "")
+           if code is not None and code < 0 else "ended with code %s" % code)
+    raise RunError("a worker process %s; finished work is kept, the same"
+                   " command goes on from there" % how)
+
+  def close(self):
+    for process in self._processes:
+      process.terminate()
+    for process in self._processes:
+      process.join()
+
+
+def _work(connection, connections_of_others, job):
+  """What a worker does: tasks, until the other end is closed."""
+  for inherited in connections_of_others:
+    inherited.close()
+  signal.signal(signal.SIGINT, signal.SIG_IGN)  # its parent will end it
+  while True:
+    try:
+      function, arguments = connection.recv()
+    except (EOFError, OSError):
+      return
+    result, error = None, None
+    try:
+      result = function(job, *arguments)
+    except (DataError, OSError) as caught:
+      error = caught
+    except MemoryError:
+      error = RunError("a worker process ran out of memory; run the same"
+                       " command with a smaller --num_workers, finished work is"
+                       " kept")
+    try:
+      connection.send((result, error, peak_bytes()))
+    except OSError:
+      return
+
+
+def num_cores():
+  """The cores that this process may use."""
+  if hasattr(os, "sched_getaffinity"):
+    return len(os.sched_getaffinity(0))
+  return os.cpu_count() or 1
+
+
+def peak_bytes():
+  """Peak of this process's resident memory."""
+  unit = 1 if sys.platform == "darwin" else 1024
+  return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+# ------------------------------------------------------------- groups, shards
+
+
+class _Group(object):
+  """A part of a shard whose instances are shuffled throughout."""
+
+  def __init__(self, shard, number, rows):
+    self.shard = shard
+    self.text_bytes = int(rows[:, 1].sum())
+    self.counts = collections.Counter()
+    self.slices = None  # known when all pieces are tokenized
+    self._path = shard.folder.file("shard-%05d.group-%05d" % (shard.number,
+                                                              number))
+    os.makedirs(self._path, exist_ok=True)
+    self._rows = _cut_pieces(rows)
+    self._pieces = [self._file("piece-%05d", i) for i in range(len(self._rows))]
+    self._columns = None
+    self._missing = 0
+
+  def _file(self, name, number):
+    return os.path.join(self._path, name % number)
+
+  def tokenize_tasks(self):
+    """The tasks that are not done yet: (function, arguments, text bytes)."""
+    text_path = self.shard.folder.file(_text_name(self.shard.number))
+    return self._missing_tasks(
+        (_tokenize_piece, (piece, text_path, rows), int(rows[:, 1].sum()))
+        for piece, rows in zip(self._pieces, self._rows))
+
+  def create_tasks(self):
+    """The tasks that are not done yet, when all pieces are tokenized."""
+    instances = self.counts["planned"]
+    num_slices = -(-instances // SLICE_INSTANCES)
+    self.slices = [self._file("slice-%05d", i) for i in range(num_slices)]
+    limits = [i * (2**64 - 1) // max(1, num_slices)
+              for i in range(num_slices + 1)]
+    return self._missing_tasks(
+        (_create_slice, (path, self._pieces, self._columns,
+                         limits[i:i + 2], self.shard.compress),
+         self.text_bytes / num_slices)
+        for i, path in enumerate(self.slices))
+
+  def _missing_tasks(self, tasks):
+    tasks = list(tasks)
+    self._missing = len(tasks)
+    missing = []
+    for task in tasks:
+      result = _read_result(task[1][0])
+      if result is None:
+        missing.append(task)
+      else:
+        self.finish(result)
+    return missing
+
+  def finish(self, result):
+    """Takes note of a finished task's counts."""
+    self._columns = result.pop("columns", self._columns)
+    self.counts.update(result)
+    self._missing -= 1
+
+  @property
+  def is_finished(self):
+    return self._missing == 0
+
+  def records(self):
+    return [path + ".records" for path in self.slices]
+
+  def remove(self):
+    shutil.rmtree(self._path)
+
+
+def _unfinished(path):
+  """The name of an output file that is being written; no glob finds it."""
+  folder, name = os.path.split(path)
+  return os.path.join(folder, ".%s.tmp" % name)
+
+
+class _Shard(object):
+  """An output file, and how far it is."""
+
+  def __init__(self, folder, number, path, compress):
+    self.folder, self.number, self.compress = folder, number, compress
+    self.path = path
+    state = folder.read_json(self._state_name) or {
+        "groups": 0, "bytes": 0, "counts": {}, "done": False}
+    self.groups_done, self._bytes = state["groups"], state["bytes"]
+    self.done = state["done"]
+    self.counts = collections.Counter(state["counts"])
+    if not self.done and not self.groups_done and os.path.exists(path):
+      os.remove(path)
+
+  @property
+  def _state_name(self):
+    return "shard-%05d.json" % self.number
+
+  def groups(self):
+    """Yields the groups that are not in the file yet."""
+    if self.done:
+      return
+    size = os.path.getsize(self.folder.file(_text_name(self.number)))
+    num_groups = max(1, -(-size // GROUP_BYTES))
+    for number in range(self.groups_done, num_groups):
+      rows = _group_rows(self.folder.file(_index_name(self.number)),
+                         num_groups, number)
+      yield _Group(self, number, rows), number == num_groups - 1
+
+  def append(self, group, is_last):
+    """Appends a finished group, and gives a finished file its name."""
+    # What a killed run appended without taking note of it is cut off.
+    with io.open(_unfinished(self.path), "ab") as writer:
+      writer.truncate(self._bytes)
+      for path in group.records():
+        with io.open(path, "rb") as reader:
+          shutil.copyfileobj(reader, writer, 2**20)
+      writer.flush()
+      self._bytes = writer.tell()
+    self.groups_done += 1
+    self.counts.update(group.counts)
+    if is_last and not self.counts["instances"]:
+      os.remove(_unfinished(self.path))
+      raise DataError(
+          "no instance came out of the %d documents for %s, %d of them of fewer"
+          " than two tokens; check the input, or make fewer files" % (
+              self.counts["documents"], self.path,
+              self.counts["dropped_documents"]))
+    self.folder.write_json(self._state_name, {
+        "groups": self.groups_done, "bytes": self._bytes,
+        "counts": self.counts, "done": is_last})
+    group.remove()
+    if is_last:
+      self.done = True
+      os.replace(_unfinished(self.path), self.path)
+      os.remove(self.folder.file(_text_name(self.number)))
+      os.remove(self.folder.file(_index_name(self.number)))
+
+
+def _complete_shard_is_there(folder, number, path):
+  """Whether the state of a shard and its file go together."""
+  state = folder.read_json("shard-%05d.json" % number)
+  if state is None:
+    return True
+  sizes = [os.path.getsize(name) if os.path.exists(name) else -1
+           for name in (path, _unfinished(path))]
+  if state["done"] and sizes[0] != state["bytes"] == sizes[1]:
+    os.replace(_unfinished(path), path)
+    return True
+  return (sizes[0] == state["bytes"] if state["done"]
+          else sizes[1] >= state["bytes"])
+
+
+class _Scheduler(object):
+  """Hands out the tasks: what finishes a group first, new groups last."""
+
+  def __init__(self, shards, workers, progress):
+    self._workers, self._progress = workers, progress
+    self._new_groups = (group for shard in shards for group in shard.groups())
+    self._open = collections.deque()
+    self._ready = collections.deque()
+    self._running = {}
+
+  def run(self):
+    while True:
+      while self._workers.idle:
+        task = self._next_task()
+        if task is None:
+          break
+        worker = self._workers.start(task[1][0], task[1][1])
+        self._running[worker] = task
+      if not self._running:
+        return
+      for worker, result in self._workers.wait(1.0):
+        group, task = self._running.pop(worker)
+        self._progress.add(result, task[2], sum(self._workers.peak_bytes))
+        group.finish(result)
+        self._advance(group)
+      self._progress.show()
+
+  def _next_task(self):
+    while not self._ready:
+      group, is_last = next(self._new_groups, (None, None))
+      if group is None:
+        return None
+      self._open.append((group, is_last))
+      self._ready.extend((group, task) for task in group.tokenize_tasks())
+      self._advance(group)
+    return self._ready.popleft()
+
+  def _advance(self, group):
+    """Goes on with a group when all of its tasks are done."""
+    if group.is_finished and group.slices is None:
+      self._ready.extendleft(
+          (group, task) for task in reversed(group.create_tasks()))
+    while self._open and self._open[0][0].slices is not None and (
+        self._open[0][0].is_finished):
+      finished, is_last = self._open.popleft()
+      finished.shard.append(finished, is_last)
+
+
+# -------------------------------------------------------------------- progress
+
+
+class Progress(object):
+  """Says on stderr how far a run is: a bar on a terminal, lines in a log."""
+
+  def __init__(self, interval=5.0, stream=None):
+    """Args: interval, seconds between lines; stream, default sys.stderr."""
+    self._stream = stream or sys.stderr
+    self._is_terminal = self._stream.isatty()
+    self._interval = 0.5 if self._is_terminal else interval
+    self._begin = self._last = time.time()
+    self._counts = collections.Counter()
+    self._new_instances = self._read_bytes = 0
+    self._total = self._done = self._done_before = 0.0
+    self._worker_bytes = 0
+
+  def add_read_bytes(self, num_bytes):
+    """Takes note of text that was read."""
+    self._read_bytes += num_bytes
+    if self._is_due():
+      self._print("read %.1f MB" % (self._read_bytes / 1e6))
+
+  def begin(self, total_bytes, shards):
+    """Takes note of all that has to be done, and of what is done already."""
+    self._begin = time.time()
+    # Tokenizing and creating both count, as half of the work each.
+    self._total = 2.0 * total_bytes
+    for shard in shards:
+      self._counts.update(shard.counts)
+
+  def add(self, counts, text_bytes, worker_bytes):
+    """Takes note of a finished task."""
+    self._counts.update(counts)
+    self._new_instances += counts.get("instances", 0)
+    self._done += text_bytes
+    self._worker_bytes = worker_bytes
+
+  def show(self):
+    """Prints a line, if it is time."""
+    if self._is_due():
+      self._print(self.line())
+
+  def line(self):
+    """What is known by now, as a line of text."""
+    counts = self._counts
+    seconds = max(1e-3, time.time() - self._begin)
+    share = min(1.0, self._done / max(1.0, self._total))
+    eta = ("%d:%02d:%02d" % (int(seconds * (1 / share - 1)) // 3600,
+                             int(seconds * (1 / share - 1)) // 60 % 60,
+                             int(seconds * (1 / share - 1)) % 60)
+           if share > 0 else "?")
+    return ("%3d %%, %d documents, %d instances, %d instances/s, [UNK]"
+            " %.3f %%, memory %d MB, ETA %s" % (
+                100 * share, counts["documents"], counts["instances"],
+                self._new_instances / seconds,
+                100.0 * counts["unknown_tokens"] / max(1, counts["tokens"]),
+                (peak_bytes() + self._worker_bytes) / 1e6, eta))
+
+  def end(self):
+    """Ends the bar's line."""
+    if self._is_terminal:
+      self._print(self.line())
+      self._stream.write("\n")
+
+  def _is_due(self):
+    now = time.time()
+    if now - self._last < self._interval:
+      return False
+    self._last = now
+    return True
+
+  def _print(self, line):
+    if self._is_terminal:
+      self._stream.write("\r\033[K" + line)
+    else:
+      self._stream.write(line + "\n")
+    self._stream.flush()
