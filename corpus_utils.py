@@ -96,7 +96,7 @@ def _files_below(path):
 
 
 def read_documents(paths, counts, input_format="lines", text_fields=("text",),
-                   on_bad_line="error", on_progress=None):
+                   on_bad_line="error"):
   """Reads the documents of files, one after the other.
 
   A file's end ends its document. Lines end at "\\n" only; other Unicode line
@@ -112,7 +112,6 @@ def read_documents(paths, counts, input_format="lines", text_fields=("text",),
     text_fields: the object's fields that are text, in order.
     on_bad_line: "error" or "skip", for a line that is not UTF-8, or that is
       not an object with these fields.
-    on_progress: function that is given a number of bytes read, or None.
 
   Yields:
     Documents.
@@ -123,7 +122,7 @@ def read_documents(paths, counts, input_format="lines", text_fields=("text",),
   """
   for file_index, path in enumerate(paths):
     with _open(path) as reader:
-      lines = _decoded_lines(path, reader, counts, on_bad_line, on_progress,
+      lines = _decoded_lines(path, reader, counts, on_bad_line,
                              input_format == "jsonl")
       if input_format == "documents":
         lines = _separated_lines(lines)
@@ -148,7 +147,7 @@ def _name(path):
   return "standard input" if path == STANDARD_INPUT else path
 
 
-def _decoded_lines(path, reader, counts, on_bad_line, on_progress, is_json):
+def _decoded_lines(path, reader, counts, on_bad_line, is_json):
   """Yields (number, stripped text) of each line; a blank line's is "".
 
   Lines of more than MAX_LINE_BYTES come in parts of the same number, JSON
@@ -157,8 +156,6 @@ def _decoded_lines(path, reader, counts, on_bad_line, on_progress, is_json):
   limit = MAX_JSON_BYTES if is_json else MAX_LINE_BYTES
   try:
     for number, raw in _limited_lines(reader, limit):
-      if on_progress:
-        on_progress(len(raw))
       if is_json and len(raw) > limit - 5:
         raise DataError("%s, line %d has more than %d MB; expected a JSON"
                         " object a line" % (_name(path), number, limit >> 20))

@@ -532,57 +532,79 @@ def summarize(counts, max_seq_length):
           counts["instance_tokens"] / (instances * max_seq_length), 4))])
 
 
-def warn_about_options(options, counts=None):
-  """Warns where options contradict each other, or what came out of them.
-
-  Args:
-    options: InstanceOptions.
-    counts: collections.Counter of the finished run, or None before it.
-  """
-  wanted = int(round(options.masked_lm_prob * options.max_seq_length))
-  if counts is None and wanted > options.max_predictions_per_seq:
+def warn_about_cap(settings):
+  """Warns where --max_predictions_per_seq cuts off what is to be masked."""
+  length, cap = settings["max_seq_length"], settings["max_predictions_per_seq"]
+  wanted = int(round(settings["masked_lm_prob"] * length))
+  if wanted > cap:
     logging.warning(
         "--masked_lm_prob=%g asks for %d masked tokens in a full sequence of"
         " %d, but --max_predictions_per_seq allows %d (%.1f %%); set it to %d",
-        options.masked_lm_prob, wanted, options.max_seq_length,
-        options.max_predictions_per_seq, 100.0 *
-        options.max_predictions_per_seq / options.max_seq_length, wanted)
-  if counts and counts["split_documents"]:
-    logging.warning(
-        "%d times a document of more than %d characters was taken apart; are"
-        " the blank lines between documents missing?",
-        counts["split_documents"], corpus_utils.MAX_DOCUMENT_CHARACTERS)
+        settings["masked_lm_prob"], wanted, length, cap, 100.0 * cap / length,
+        wanted)
 
 
-def _make_line_tokenizer(tokenizer):
-  """The line tokenizer that the flags ask for."""
-  segmenter = ("none" if FLAGS.non_chinese or not FLAGS.do_whole_word_mask
-               else FLAGS.segmenter)
+# Flags that the records depend on; metadata.json has them.
+_RECORDED_FLAGS = InstanceOptions._fields + (
+    "do_lower_case", "do_whole_word_mask", "non_chinese", "segmenter",
+    "legacy_subword_labels", "jieba_user_dict", "input_format", "text_field",
+    "on_bad_line", "vocab_file")
+
+
+def settings_of_flags():
+  """The flags that the records depend on, as a dict.
+
+  Raises:
+    DataError: flags contradict each other.
+  """
+  settings = {name: FLAGS[name].value for name in _RECORDED_FLAGS}
   if FLAGS.non_chinese and FLAGS["segmenter"].present and (
       FLAGS.segmenter != "none"):
     raise DataError("--non_chinese means --segmenter=none, found"
                     " --segmenter=%s" % FLAGS.segmenter)
+  if FLAGS.non_chinese or not FLAGS.do_whole_word_mask:
+    settings["segmenter"] = "none"
+  segmenter, user_dict = settings["segmenter"], FLAGS.jieba_user_dict
   if FLAGS.legacy_subword_labels and segmenter == "none":
     raise DataError("--legacy_subword_labels are labels of segmented words: it"
                     " needs --do_whole_word_mask and a segmenter")
   if FLAGS.legacy_subword_labels and segmenter == "pretokenized":
     raise DataError("--legacy_subword_labels has to segment the tokens itself:"
                     " --segmenter=pretokenized cannot")
-  if FLAGS.jieba_user_dict and segmenter not in ("jieba", "rjieba"):
+  if user_dict and segmenter not in ("jieba", "rjieba"):
     raise DataError("--jieba_user_dict has a use only with"
                     " --do_whole_word_mask and --segmenter=jieba or rjieba")
-  if FLAGS.jieba_user_dict and not os.path.isfile(FLAGS.jieba_user_dict):
-    raise DataError("--jieba_user_dict: there is no file %s" %
-                    FLAGS.jieba_user_dict)
-  cut = word_segmentation.make_segmenter(segmenter, FLAGS.jieba_user_dict)
-  return LineTokenizer(tokenizer, cut, FLAGS.do_whole_word_mask,
-                       FLAGS.legacy_subword_labels)
+  if user_dict and not os.path.isfile(user_dict):
+    raise DataError("--jieba_user_dict: there is no file %s" % user_dict)
+  return settings
 
 
-_RECORDED_FLAGS = InstanceOptions._fields + (
-    "do_lower_case", "do_whole_word_mask", "non_chinese", "segmenter",
-    "legacy_subword_labels", "jieba_user_dict", "input_format", "text_field",
-    "on_bad_line")
+def make_creator(settings):
+  """Makes what turns documents into instances.
+
+  Args:
+    settings: dict of `settings_of_flags`.
+
+  Returns:
+    (instance_utils.InstanceCreator, dict for metadata.json).
+  """
+  tokenizer = tokenization.FullTokenizer(settings["vocab_file"],
+                                         settings["do_lower_case"])
+  tokenization.validate_vocab(tokenizer.vocab,
+                              vocab_file=settings["vocab_file"])
+  line_tokenizer = LineTokenizer(
+      tokenizer, word_segmentation.make_segmenter(
+          settings["segmenter"], settings["jieba_user_dict"]),
+      settings["do_whole_word_mask"], settings["legacy_subword_labels"])
+  options = InstanceOptions(*(settings[name]
+                              for name in InstanceOptions._fields))
+  creator = instance_utils.InstanceCreator(
+      line_tokenizer, options, split_lines=settings["input_format"] != "lines")
+  return creator, dict(
+      settings, format_version=FORMAT_VERSION,
+      vocab_file=os.path.abspath(settings["vocab_file"]),
+      vocab_size=len(tokenizer.vocab),
+      vocab_hash=tokenization.vocab_hash(tokenizer.vocab))
 
 
 def _output_files(input_files):
@@ -607,7 +629,7 @@ def _work_dir(output_files):
   return os.path.join(FLAGS.work_dir or os.path.dirname(output_files[0]), name)
 
 
-def _settings(input_files, output_files, metadata):
+def _run_settings(input_files, output_files, metadata):
   """All that the records depend on, for the next run to compare."""
   inputs = [[os.path.abspath(path), os.path.getsize(path),
              os.stat(path).st_mtime_ns]
@@ -615,50 +637,40 @@ def _settings(input_files, output_files, metadata):
             for path in input_files]
   settings = dict(metadata, input=inputs,
                   output=[os.path.abspath(path) for path in output_files])
-  if FLAGS.jieba_user_dict:
+  if metadata["jieba_user_dict"]:
     settings["user_dict"] = [list(word) for word in
                              word_segmentation.read_user_dict(
-                                 FLAGS.jieba_user_dict)]
+                                 metadata["jieba_user_dict"])]
   return settings
 
 
 def _run():
   """Does what the flags say; returns the summary."""
+  settings = settings_of_flags()
   input_files = expand_input_patterns(FLAGS.input_file)
   output_files = _output_files(input_files)
-  tokenizer = tokenization.FullTokenizer(FLAGS.vocab_file,
-                                         FLAGS.do_lower_case)
-  tokenization.validate_vocab(tokenizer.vocab, vocab_file=FLAGS.vocab_file)
-  options = InstanceOptions(*(FLAGS[name].value
-                              for name in InstanceOptions._fields))
-  warn_about_options(options)
-  creator = instance_utils.InstanceCreator(
-      _make_line_tokenizer(tokenizer), options,
-      split_lines=FLAGS.input_format != "lines")
-  metadata = {name: FLAGS[name].value for name in _RECORDED_FLAGS}
-  metadata.update(format_version=FORMAT_VERSION,
-                  compression="GZIP" if FLAGS.gzip else "",
-                  vocab_file=os.path.abspath(FLAGS.vocab_file),
-                  vocab_size=len(tokenizer.vocab),
-                  vocab_hash=tokenization.vocab_hash(tokenizer.vocab))
+  warn_about_cap(settings)
+  creator, metadata = make_creator(settings)
+  metadata["compression"] = "GZIP" if FLAGS.gzip else ""
   logging.info("reading %d files: %s%s", len(input_files),
                ", ".join(input_files[:5]), ", ..." * (len(input_files) > 5))
-
-  def read(counts, progress):
-    return corpus_utils.read_documents(
-        input_files, counts, FLAGS.input_format, FLAGS.text_field,
-        FLAGS.on_bad_line, progress.add_read_bytes)
-
   counts, instances_per_file = shard_utils.write_shards(
-      read, creator, output_files,
-      _settings(input_files, output_files, metadata), _work_dir(output_files),
-      FLAGS.num_workers, FLAGS.gzip,
+      lambda counts: corpus_utils.read_documents(
+          input_files, counts, FLAGS.input_format, FLAGS.text_field,
+          FLAGS.on_bad_line),
+      creator, output_files,
+      _run_settings(input_files, output_files, metadata),
+      _work_dir(output_files), FLAGS.num_workers, FLAGS.gzip,
       reread=corpus_utils.STANDARD_INPUT in input_files,
       on_start=lambda: forget_metadata(output_files))
   summary = summarize(counts, FLAGS.max_seq_length)
   metadata.update(summary)
   write_metadata(output_files, metadata, instances_per_file)
-  warn_about_options(options, counts)
+  if counts["split_documents"]:
+    logging.warning(
+        "%d times a document of more than %d characters was taken apart; are"
+        " the blank lines between documents missing?",
+        counts["split_documents"], corpus_utils.MAX_DOCUMENT_CHARACTERS)
   logging.info("look at them: python scripts/inspect_tfrecord.py %s",
                output_files[0])
   return summary
@@ -694,6 +706,26 @@ def describe_error(error):
 
 def define_flags():
   """Defines this script's flags."""
+  define_instance_flags()
+  flags.DEFINE_string("output_file", None,
+                      "TFRecord files to write (comma list), in folders that"
+                      " exist.")
+  flags.DEFINE_integer("num_workers", shard_utils.num_cores(),
+                       "Number of processes; default: the machine's cores. The"
+                       " records do not depend on it.", lower_bound=1)
+  flags.DEFINE_string("work_dir", None,
+                      "Folder for the run's own files, about the size of the"
+                      " text; default: that of the output.")
+
+
+def define_instance_flags():
+  """Defines the flags of all scripts that create instances."""
+  flags.DEFINE_string("output_dir", None,
+                      "Folder for numbered TFRecord files, instead of"
+                      " --output_file.")
+  flags.DEFINE_integer("num_shards", 16, "Number of files in --output_dir.",
+                       lower_bound=1, upper_bound=99999)
+  flags.DEFINE_bool("gzip", False, "Whether to compress the TFRecord files.")
   flags.DEFINE_string("input_file", None,
                       "Text files (comma list of paths, globs and folders), also"
                       " .gz, .xz and .bz2; - is standard input.")
@@ -702,21 +734,6 @@ def define_flags():
                     " document a line, or a JSON object a line.")
   flags.DEFINE_list("text_field", ["text"],
                     "Fields of the JSON objects that are text (comma list).")
-  flags.DEFINE_string("output_file", None,
-                      "TFRecord files to write (comma list), in folders that"
-                      " exist.")
-  flags.DEFINE_string("output_dir", None,
-                      "Folder for numbered TFRecord files, instead of"
-                      " --output_file.")
-  flags.DEFINE_integer("num_shards", 16, "Number of files in --output_dir.",
-                       lower_bound=1, upper_bound=99999)
-  flags.DEFINE_bool("gzip", False, "Whether to compress the TFRecord files.")
-  flags.DEFINE_integer("num_workers", shard_utils.num_cores(),
-                       "Number of processes; default: the machine's cores. The"
-                       " records do not depend on it.", lower_bound=1)
-  flags.DEFINE_string("work_dir", None,
-                      "Folder for the run's own files, about the size of the"
-                      " text; default: that of the output.")
   flags.DEFINE_string("vocab_file", None, "Vocabulary, a token a line.")
   flags.DEFINE_bool("do_lower_case", True,
                     "Whether to lower-case the text; False for cased models.")

@@ -4,8 +4,8 @@ The work goes through a folder of files, so that little is in memory:
 
  1. The documents are read once, in the order of the input, and dealt out to one
     text file a shard: of every n documents in a row each of n shards gets one,
-    chosen by the seed. A shard of more than GROUP_BYTES of text is worked
-    through in groups, random samples of its documents.
+    at random. A shard of more than GROUP_BYTES of text is worked through in
+    groups, random samples of its documents.
  2. Tokenize: a piece of a group, about PIECE_BYTES of text, becomes an array
     of tokens and a plan: which spans of it are instances, each with a random
     place among all instances of the group.
@@ -41,7 +41,6 @@ import shutil
 import signal
 import sys
 import time
-import zlib
 
 from absl import logging
 import numpy as np
@@ -52,13 +51,12 @@ from corpus_utils import Document
 
 GROUP_BYTES = 2**26
 PIECE_BYTES = 2**18
-SLICE_INSTANCES = 4096
+SLICE_INSTANCES = 2048
 BATCH_INSTANCES = 256
 
 # Sentences for sentence_pair_task=nsp come from documents of the same piece.
 _MIN_PIECE_DOCUMENTS = 4
 _BUFFERED_BYTES = 2**24
-_GZIP_LEVEL = 5
 _LOCK_SECONDS = 20
 _STATE = "state.json"
 
@@ -68,8 +66,8 @@ def write_shards(read, job, output_files, settings, work_dir, num_workers,
   """Writes the shards.
 
   Args:
-    read: function from a collections.Counter, which it fills, and a Progress
-      to an iterable of corpus_utils.Documents.
+    read: function from a collections.Counter, which it fills, to an iterable of
+      corpus_utils.Documents.
     job: object with the methods `tokenize` and `create_batch` of
       create_pretraining_data.InstanceCreator.
     output_files: list of paths.
@@ -95,8 +93,9 @@ def write_shards(read, job, output_files, settings, work_dir, num_workers,
   with _WorkFolder(work_dir) as folder:
     state = folder.resume(settings, output_files)
     if state is None or reread:
-      state = _deal_documents(folder, read, len(output_files), settings, state,
-                              progress)
+      documents = _deal_documents(folder, read, len(output_files), reread,
+                                  progress)
+      state = _new_state(folder, settings, state, *documents)
     if on_start and not state["started"]:
       on_start()
       state["started"] = True
@@ -221,50 +220,54 @@ def _index_name(shard):
   return "shard-%05d.index" % shard
 
 
-def _deal_documents(folder, read, num_shards, settings, old_state, progress):
+def _deal_documents(folder, read, num_shards, with_digest, progress):
   """Deals the documents out to the shards' text files.
 
   Returns:
-    The state: what `_WorkFolder.resume` returns the next time.
+    (counts, list of the shards' bytes of text, digest of all text or None).
   """
   for shard in range(num_shards):
     for name in (_text_name(shard), _index_name(shard)):
       io.open(folder.file(name), "wb").close()
-  counts = collections.Counter()
-  digest = hashlib.sha256()
+  counts, digest = collections.Counter(), hashlib.sha256()
   texts = [bytearray() for _ in range(num_shards)]
   rows = [[] for _ in range(num_shards)]
-  sizes, buffered, order = [0] * num_shards, 0, []
-  for index, document in enumerate(read(counts, progress)):
+  sizes, buffered, order, num_documents = [0] * num_shards, 0, [], 0
+  for document in read(counts):
     if not order:
       order = list(range(num_shards))
-      random.Random(index).shuffle(order)
+      random.Random(num_documents).shuffle(order)
     shard = order.pop()
     text = "\n".join(document.lines).encode("utf-8")
-    digest.update(b"%d %d %d " % (document.file_index, document.number,
-                                  len(text)))
-    digest.update(text)
+    if with_digest:
+      digest.update(b"%d %d %d " % (document.file_index, document.number,
+                                    len(text)) + text)
     texts[shard] += text
     rows[shard].append((sizes[shard], len(text), document.file_index,
                         document.number))
     sizes[shard] += len(text)
+    num_documents += 1
     buffered += len(text) + 100
     if buffered > _BUFFERED_BYTES:
       _append_documents(folder, texts, rows)
       buffered = 0
-    counts["read_documents"] += 1
+    progress.add_read_bytes(len(text))
   _append_documents(folder, texts, rows)
-  if counts["read_documents"] < num_shards:
+  if num_documents < num_shards:
     raise DataError("there are %d documents in the input for %d output files;"
-                    " make fewer files" % (counts["read_documents"],
-                                           num_shards))
-  state = {"settings": settings, "digest": digest.hexdigest(),
-           "counts": counts, "bytes": sizes, "started": False}
-  if old_state and old_state["digest"] == state["digest"]:
+                    " make fewer files" % (num_documents, num_shards))
+  return counts, sizes, digest.hexdigest() if with_digest else None
+
+
+def _new_state(folder, settings, old_state, counts, sizes, digest):
+  """The state after reading; the old one, if the same has been read."""
+  if old_state and old_state["digest"] == digest:
     return old_state
   if old_state:
     logging.info("the input is another one than before: starting anew")
     folder.clear(keep=("lock", ".text", ".index"))
+  state = {"settings": settings, "digest": digest, "counts": counts,
+           "bytes": sizes, "started": False}
   folder.write_json(_STATE, state)
   return state
 
@@ -369,8 +372,9 @@ def _create_slice(job, path, pieces, columns, limits, compress):
   counts = collections.Counter()
   tokens = _TokenReader(pieces, columns)
 
+  part = tfrecord_utils.GzipPart()
+
   def records():
-    compressor = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, 31)
     for begin in range(0, len(plan), BATCH_INSTANCES):
       rows = slice(begin, begin + BATCH_INSTANCES)
       segments = [
@@ -381,15 +385,15 @@ def _create_slice(job, path, pieces, columns, limits, compress):
       batch, batch_counts = job.create_batch(plan[rows], segments)
       counts.update(batch_counts)
       content, _ = tfrecord_utils.serialize_batch(batch)
-      yield compressor.compress(content) if compress else content
+      yield part.compress(content) if compress else content
     if compress:
-      yield compressor.flush()
+      yield part.flush()
 
   try:
     _write_file(path + ".records", records())
   finally:
     tokens.close()
-  return _write_result(path, counts)
+  return _write_result(path, dict(counts, crc=part.crc, length=part.length))
 
 
 def _read_plan(dtype, pieces, limits):
@@ -559,6 +563,7 @@ class _Group(object):
     self.text_bytes = int(rows[:, 1].sum())
     self.counts = collections.Counter()
     self.slices = None  # known when all pieces are tokenized
+    self.checksums = {}  # (CRC-32, length) of each slice, before compression
     self._path = shard.folder.file("shard-%05d.group-%05d" % (shard.number,
                                                               number))
     os.makedirs(self._path, exist_ok=True)
@@ -599,21 +604,19 @@ class _Group(object):
       if result is None:
         missing.append(task)
       else:
-        self.finish(result)
+        self.finish(task[1][0], result)
     return missing
 
-  def finish(self, result):
-    """Takes note of a finished task's counts."""
+  def finish(self, path, result):
+    """Takes note of a finished task: its path, and what it returned."""
     self._columns = result.pop("columns", self._columns)
+    self.checksums[path] = result.pop("crc", 0), result.pop("length", 0)
     self.counts.update(result)
     self._missing -= 1
 
   @property
   def is_finished(self):
     return self._missing == 0
-
-  def records(self):
-    return [path + ".records" for path in self.slices]
 
   def remove(self):
     shutil.rmtree(self._path)
@@ -632,10 +635,13 @@ class _Shard(object):
     self.folder, self.number, self.compress = folder, number, compress
     self.path = path
     state = folder.read_json(self._state_name) or {
-        "groups": 0, "bytes": 0, "counts": {}, "done": False}
+        "groups": 0, "bytes": 0, "content": [0, 0], "counts": {},
+        "done": False}
     self.groups_done, self._bytes = state["groups"], state["bytes"]
+    self._content = state["content"]  # CRC-32 and length, before compression
     self.done = state["done"]
     self.counts = collections.Counter(state["counts"])
+    self._writer, self._slices_done = None, 0
     if not self.done and not self.groups_done and os.path.exists(path):
       os.remove(path)
 
@@ -654,16 +660,35 @@ class _Shard(object):
                          num_groups, number)
       yield _Group(self, number, rows), number == num_groups - 1
 
-  def append(self, group, is_last):
-    """Appends a finished group, and gives a finished file its name."""
-    # What a killed run appended without taking note of it is cut off.
-    with io.open(_unfinished(self.path), "ab") as writer:
-      writer.truncate(self._bytes)
-      for path in group.records():
-        with io.open(path, "rb") as reader:
-          shutil.copyfileobj(reader, writer, 2**20)
-      writer.flush()
-      self._bytes = writer.tell()
+  def append(self, group):
+    """Appends what is finished of a group, in order: while others go on."""
+    if self._writer is None:
+      self._writer = io.open(_unfinished(self.path), "ab")
+      # What a killed run appended without taking note of it is cut off.
+      self._writer.truncate(self._bytes)
+      if self.compress and self._bytes == 0:
+        self._writer.write(tfrecord_utils.GZIP_HEADER)
+    while (self._slices_done < len(group.slices) and
+           group.slices[self._slices_done] in group.checksums):
+      path = group.slices[self._slices_done]
+      with io.open(path + ".records", "rb") as reader:
+        shutil.copyfileobj(reader, self._writer, 2**20)
+      if self.compress:
+        crc, length = group.checksums[path]
+        self._content = [
+            tfrecord_utils.combine_crc32(self._content[0], crc, length),
+            self._content[1] + length]
+      self._slices_done += 1
+
+  def finish_group(self, group, is_last):
+    """Takes note of a group that is appended; names a finished file."""
+    if self.compress and is_last:
+      self._writer.write(tfrecord_utils.gzip_trailer(*self._content))
+    self._writer.flush()
+    os.fsync(self._writer.fileno())
+    self._bytes = self._writer.tell()
+    self._writer.close()
+    self._writer, self._slices_done = None, 0
     self.groups_done += 1
     self.counts.update(group.counts)
     if is_last and not self.counts["instances"]:
@@ -675,7 +700,7 @@ class _Shard(object):
               self.counts["dropped_documents"]))
     self.folder.write_json(self._state_name, {
         "groups": self.groups_done, "bytes": self._bytes,
-        "counts": self.counts, "done": is_last})
+        "content": self._content, "counts": self.counts, "done": is_last})
     group.remove()
     if is_last:
       self.done = True
@@ -709,41 +734,48 @@ class _Scheduler(object):
     self._running = {}
 
   def run(self):
-    while True:
-      while self._workers.idle:
-        task = self._next_task()
-        if task is None:
-          break
-        worker = self._workers.start(task[1][0], task[1][1])
-        self._running[worker] = task
-      if not self._running:
-        return
+    self._start_tasks()
+    while self._running:
       for worker, result in self._workers.wait(1.0):
         group, task = self._running.pop(worker)
         self._progress.add(result, task[2], sum(self._workers.peak_bytes))
-        group.finish(result)
-        self._advance(group)
+        group.finish(task[1][0], result)
+        self._go_on(group)
+      # First, so that no worker waits for files to be copied.
+      self._start_tasks()
+      self._append_finished()
       self._progress.show()
+    self._append_finished()
 
-  def _next_task(self):
-    while not self._ready:
-      group, is_last = next(self._new_groups, (None, None))
-      if group is None:
-        return None
-      self._open.append((group, is_last))
-      self._ready.extend((group, task) for task in group.tokenize_tasks())
-      self._advance(group)
-    return self._ready.popleft()
+  def _start_tasks(self):
+    """Gives the next tasks to the workers that have none."""
+    while self._workers.idle:
+      while not self._ready:
+        group, is_last = next(self._new_groups, (None, None))
+        if group is None:
+          return
+        self._open.append((group, is_last))
+        self._ready.extend((group, task) for task in group.tokenize_tasks())
+        self._go_on(group)
+      task = self._ready.popleft()
+      worker = self._workers.start(task[1][0], task[1][1])
+      self._running[worker] = task
 
-  def _advance(self, group):
-    """Goes on with a group when all of its tasks are done."""
+  def _go_on(self, group):
+    """Makes the other tasks of a group when its pieces are tokenized."""
     if group.is_finished and group.slices is None:
       self._ready.extendleft(
           (group, task) for task in reversed(group.create_tasks()))
-    while self._open and self._open[0][0].slices is not None and (
-        self._open[0][0].is_finished):
-      finished, is_last = self._open.popleft()
-      finished.shard.append(finished, is_last)
+
+  def _append_finished(self):
+    """Appends to the shards what is finished, in order."""
+    while self._open and self._open[0][0].slices is not None:
+      first, is_last = self._open[0]
+      first.shard.append(first)
+      if not first.is_finished:
+        return
+      first.shard.finish_group(first, is_last)
+      self._open.popleft()
 
 
 # -------------------------------------------------------------------- progress

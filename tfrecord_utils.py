@@ -10,6 +10,8 @@ Letters: N instances, S max_seq_length, P max_predictions_per_seq.
 """
 
 import collections
+import struct
+import zlib
 
 import numpy as np
 
@@ -17,6 +19,10 @@ import numpy as np
 Batch = collections.namedtuple("Batch", [
     "input_ids", "input_mask", "masked_lm_ids", "masked_lm_positions",
     "masked_lm_weights", "next_sentence_labels", "segment_ids"])
+
+# As many instances at once as a core's cache holds the arrays of: nearly twice as
+# fast as 128 at length 512.
+_CACHED_ROWS = 64
 
 # Three bytes hold integers below 2^21: ids, positions, and lengths of messages.
 MAX_VARINT = 2**21
@@ -43,9 +49,20 @@ def serialize_batch(batch):
   Raises:
     ValueError: an integer is negative or not below 2^21.
   """
-  example = _message(b"\x0a", [
-      part for name, values in zip(batch._fields, batch)
-      for part in _feature(name, np.asarray(values))])
+  parts = [_serialize_rows(Batch(*(values[begin:begin + _CACHED_ROWS]
+                                   for values in map(np.asarray, batch))))
+           for begin in range(0, len(batch.input_ids), _CACHED_ROWS)]
+  content = np.concatenate([content for content, _ in parts])
+  offsets = np.cumsum([0] + [len(content) for content, _ in parts])
+  return content, np.concatenate([
+      ends + offset for (_, ends), offset in zip(parts, offsets)])
+
+
+def _serialize_rows(batch):
+  """`serialize_batch` of few instances."""
+  example = _message(b"\x0a", [part for name, values in
+                               zip(batch._fields, batch)
+                               for part in _feature(name, values)])
   # Room for the frame: length and its checksum before, a checksum after.
   num = len(batch.input_ids)
   parts = [_constant(bytes(12), num)] + example + [_constant(bytes(4), num)]
@@ -234,3 +251,71 @@ def _crc_tables(length):
     rows = np.stack(rows)
     _TABLES[:] = [np.ascontiguousarray(rows[:, :256]), rows[:, 256].copy()]
   return _TABLES
+
+
+# ------------------------------------------------------------------------ gzip
+
+# A gzip file can be put together of parts that were compressed apart: a header,
+# blocks that end at a byte each, an empty last block, checksum and length. So
+# it is one member; TensorFlow 1.15 reads no more than the first.
+GZIP_HEADER = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"  # no name, no time
+_GZIP_LAST_BLOCK = b"\x03\0"
+_GZIP_LEVEL = 5
+_CRC32_POLYNOMIAL = 0xedb88320
+
+
+class GzipPart(object):
+  """Compresses a part of a gzip file; see `gzip_trailer`."""
+
+  def __init__(self):
+    self._compressor = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, -15)
+    self.crc = 0
+    self.length = 0
+
+  def compress(self, content):
+    """Returns compressed bytes, as many as there are by now."""
+    self.crc = zlib.crc32(content, self.crc)
+    self.length += len(content)
+    return self._compressor.compress(content)
+
+  def flush(self):
+    """Returns the rest of the compressed bytes."""
+    return self._compressor.flush(zlib.Z_FULL_FLUSH)
+
+
+def gzip_trailer(crc, length):
+  """What comes after the last part; arguments of all that was compressed."""
+  return _GZIP_LAST_BLOCK + struct.pack("<II", crc, length & 0xffffffff)
+
+
+def combine_crc32(first, second, second_length):
+  """The CRC-32 of two contents together, of that of each.
+
+  The first one's register is multiplied by x^(8 n), modulo the polynomial, as
+  the n bytes of the second would do it.
+
+  Args:
+    first, second: ints, as zlib.crc32 returns them.
+    second_length: int, number of bytes.
+
+  Returns:
+    int.
+  """
+  power, factor = 1 << 31, 1 << 23  # x^0 and x^8, highest power in the low bit
+  while second_length:
+    if second_length & 1:
+      power = _multiply(power, factor)
+    factor = _multiply(factor, factor)
+    second_length >>= 1
+  return _multiply(first, power) ^ second
+
+
+def _multiply(a, b):
+  """The product of two polynomials modulo that of CRC-32."""
+  product = 0
+  while a:
+    if a & (1 << 31):
+      product ^= b
+    a = (a << 1) & 0xffffffff
+    b = (b >> 1) ^ (_CRC32_POLYNOMIAL if b & 1 else 0)
+  return product

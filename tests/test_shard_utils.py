@@ -64,7 +64,7 @@ def write(folder, job, documents, num_shards=3, num_workers=2, settings=None,
   """Writes shards; returns (counts, instances per file, paths)."""
   paths = [str(folder / ("shard%d" % i)) for i in range(num_shards)]
   counts, per_file = shard_utils.write_shards(
-      lambda counts, progress: iter(documents), job, paths,
+      lambda counts: iter(documents), job, paths,
       settings or {"a": 1}, str(folder / "work"), num_workers,
       progress=shard_utils.Progress(1000, io.StringIO()), **kwargs)
   return counts, per_file, paths

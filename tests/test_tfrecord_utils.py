@@ -1,5 +1,8 @@
 """Record bytes against the protobuf library and TensorFlow's writer."""
 
+import gzip
+import zlib
+
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -82,3 +85,22 @@ def test_checksum_of_the_standard():
   assert tfrecord_utils.masked_crc32c(bytes(32)) == masked(0x8a9136aa)
   assert tfrecord_utils.masked_crc32c(bytes(range(32))) == masked(0x46dd794e)
   assert tfrecord_utils.masked_crc32c(b"123456789") == masked(0xe3069283)
+
+
+@pytest.mark.parametrize("parts", [
+    [b"abc"], [b"", b"x"], [b"a" * 70000, b"", bytes(999), b"end" * 12345]])
+def test_gzip_files_of_parts_have_one_member(parts):
+  crc = length = 0
+  content = tfrecord_utils.GZIP_HEADER
+  for part in parts:
+    packer = tfrecord_utils.GzipPart()
+    content += packer.compress(part[:10]) + packer.compress(part[10:])
+    content += packer.flush()
+    crc = tfrecord_utils.combine_crc32(crc, packer.crc, packer.length)
+    length += packer.length
+  content += tfrecord_utils.gzip_trailer(crc, length)
+  assert crc == zlib.crc32(b"".join(parts))
+  reader = zlib.decompressobj(31)
+  assert reader.decompress(content) == b"".join(parts)
+  assert reader.eof and not reader.unused_data
+  assert gzip.decompress(content) == b"".join(parts)
