@@ -96,7 +96,7 @@ def _files_below(path):
 
 
 def read_documents(paths, counts, input_format="lines", text_fields=("text",),
-                   on_bad_line="error"):
+                   on_bad_line="error", open_file=None):
   """Reads the documents of files, one after the other.
 
   A file's end ends its document. Lines end at "\\n" only; other Unicode line
@@ -112,6 +112,7 @@ def read_documents(paths, counts, input_format="lines", text_fields=("text",),
     text_fields: the object's fields that are text, in order.
     on_bad_line: "error" or "skip", for a line that is not UTF-8, or that is
       not an object with these fields.
+    open_file: function from a path to a file of bytes, or None for local files.
 
   Yields:
     Documents.
@@ -121,7 +122,7 @@ def read_documents(paths, counts, input_format="lines", text_fields=("text",),
     OSError: a file cannot be read.
   """
   for file_index, path in enumerate(paths):
-    with _open(path) as reader:
+    with (open_file or _open)(path) as reader:
       lines = _decoded_lines(path, reader, counts, on_bad_line,
                              input_format == "jsonl")
       if input_format == "documents":
