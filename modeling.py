@@ -11,7 +11,9 @@ What ALBERT changes in BERT (Lan et al., https://arxiv.org/abs/1909.11942) and
 what is an option here: embeddings of E columns that are projected to H ones
 (`embedding_size`), layers that share their weights (`shared_type`); besides,
 the norm stands after the residual sum as in BERT or before each block
-(`ln_type`; Xiong et al., https://arxiv.org/abs/2002.04745).
+(`ln_type`; Xiong et al., https://arxiv.org/abs/2002.04745). Whose checkpoints
+fit is an option too (`layout`): albert_zh's, google-research/albert's, or
+those of plain BERT, which is the same model without ALBERT's changes.
 
 Letters in the comments on shapes:
   B  batch size             H  hidden size            N  attention heads
@@ -38,7 +40,10 @@ from bert_utils import reshape_to_matrix
 
 LN_TYPES = ("postln", "preln")
 SHARED_TYPES = ("all", "attention", "ffn", "none")
-LAYOUTS = ("zh",)
+LAYOUTS = ("zh", "google", "bert")
+
+# A default that depends on the layout; None has a meaning of its own.
+_BY_LAYOUT = object()
 
 # Keys of the peers' json files that no code reads, theirs or ours.
 _IGNORED_KEYS = frozenset([
@@ -63,11 +68,13 @@ class BertConfig(object):
                max_position_embeddings=512,
                type_vocab_size=16,
                initializer_range=0.02,
-               embedding_size=128,
+               embedding_size=_BY_LAYOUT,
                ln_type="postln",
-               shared_type="all",
+               shared_type=_BY_LAYOUT,
                layout="zh",
-               final_layer_norm=False):
+               final_layer_norm=False,
+               num_hidden_groups=1,
+               inner_group_num=1):
     """Constructs a configuration; its sizes are checked by `validate`.
 
     Args:
@@ -83,15 +90,21 @@ class BertConfig(object):
       type_vocab_size: int, number of segment types.
       initializer_range: float, standard deviation of initial weights.
       embedding_size: int, E, width of the token embeddings before they are
-        projected to `hidden_size`.
+        projected to `hidden_size`; default 128. The layout "bert" projects
+        nothing: None (or `hidden_size`) there.
       ln_type: "postln" (norm after each residual sum, as BERT) or "preln"
         (norm before each block). None means "postln".
       shared_type: which weights the layers share: "all", "attention", "ffn"
-        or "none". None means "none".
-      layout: how variables are named and embeddings built; "zh" is
-        albert_zh's layout.
+        or "none". None means "none". Default "all", in the layout "bert"
+        "none"; the layout "google" has `num_hidden_groups` instead.
+      layout: how variables are named and embeddings built: "zh" (as
+        albert_zh), "google" (google-research/albert) or "bert" (plain BERT).
       final_layer_norm: bool, pre-LN only: a closing norm over the encoder's
         output. albert_zh's pre-LN checkpoints have none.
+      num_hidden_groups: int, layout "google": the layers are divided into so
+        many groups; those of a group share their weights.
+      inner_group_num: int, layout "google": blocks of attention and
+        feed-forward, each with its own weights, in every layer.
     """
     self.vocab_size = vocab_size
     self.hidden_size = hidden_size
@@ -105,10 +118,16 @@ class BertConfig(object):
     self.type_vocab_size = type_vocab_size
     self.initializer_range = initializer_range
     self.embedding_size = embedding_size
+    if embedding_size is _BY_LAYOUT:
+      self.embedding_size = None if layout == "bert" else 128
     self.ln_type = ln_type
     self.shared_type = shared_type
+    if shared_type is _BY_LAYOUT:
+      self.shared_type = "none" if layout == "bert" else "all"
     self.layout = layout
     self.final_layer_norm = final_layer_norm
+    self.num_hidden_groups = num_hidden_groups
+    self.inner_group_num = inner_group_num
     self._validate_choices()
 
   @classmethod
@@ -122,18 +141,19 @@ class BertConfig(object):
       json_object: dict, key -> value.
 
     Returns:
-      BertConfig.
+      BertConfig; in the layout "google" an AlbertConfig.
 
     Raises:
       ValueError: a choice (`ln_type`, `shared_type`, `layout`) is not known.
     """
-    config = cls(vocab_size=None)
+    if "layout" in json_object:
+      layout = json_object["layout"]
+    else:
+      layout = infer_layout(json_object)
+      tf.logging.info("layout of the model config, inferred: %s", layout)
+    config_class = AlbertConfig if layout == "google" else cls
+    config = config_class(vocab_size=None, layout=layout)
     known = set(config.__dict__)
-    if "layout" not in json_object:
-      config.layout = infer_layout(json_object)
-      _check_inferred_layout(config.layout)
-      tf.logging.info("layout of the model config, inferred: %s",
-                      config.layout)
     for key, value in json_object.items():
       if key not in known and key not in _IGNORED_KEYS:
         near = difflib.get_close_matches(key, sorted(known), n=1)
@@ -183,10 +203,12 @@ class BertConfig(object):
   def validate(self):
     """Raises a ValueError unless a model can be built from these values."""
     self._validate_choices()
-    for key in ("vocab_size", "hidden_size", "embedding_size",
-                "num_hidden_layers", "num_attention_heads",
-                "intermediate_size", "max_position_embeddings",
-                "type_vocab_size"):
+    self._validate_layout()
+    sizes = ["vocab_size", "hidden_size", "num_hidden_layers",
+             "num_attention_heads", "intermediate_size",
+             "max_position_embeddings", "type_vocab_size",
+             "num_hidden_groups", "inner_group_num"]
+    for key in sizes + ["embedding_size"] * (self.layout != "bert"):
       value = getattr(self, key)
       if (isinstance(value, bool) or not isinstance(value, numbers.Integral)
           or value < 1):
@@ -208,6 +230,21 @@ class BertConfig(object):
                        " ln_type \"preln\" only, found \"%s\"" % self.ln_type)
     get_activation(self.hidden_act)
 
+  def _validate_layout(self):
+    """Raises a ValueError for a key that the layout would not honour."""
+    if self.layout == "google":
+      neutral = {"shared_type": ("all",)}
+    else:
+      neutral = {"num_hidden_groups": (1,), "inner_group_num": (1,)}
+    if self.layout == "bert":
+      neutral["embedding_size"] = (None, self.hidden_size)
+    for key, values in sorted(neutral.items()):
+      if getattr(self, key) not in values:
+        raise ValueError(
+            "%s %r in the model config means nothing in the layout \"%s\";"
+            " leave the key out or use another layout" % (
+                key, getattr(self, key), self.layout))
+
   def _validate_choices(self):
     """Checks the keys that name a choice; None becomes the name it means."""
     if self.ln_type is None:
@@ -225,16 +262,45 @@ def _check_choice(key, value, choices):
                      (key, ", ".join(choices), value))
 
 
-def _check_inferred_layout(layout):
-  """Says of a family that is not supported how its config was recognized."""
-  reasons = {"google": "it has num_hidden_groups, as google-research/albert's",
-             "bert": "it has none of embedding_size, ln_type and shared_type,"
-                     " as plain BERT's"}
-  if layout not in LAYOUTS:
-    raise ValueError(
-        "the model config is of the layout \"%s\" (%s), which is not supported;"
-        " use a config of albert_zh's, or say \"layout\": \"zh\" in it" % (
-            layout, reasons[layout]))
+class AlbertConfig(BertConfig):
+  """The layout "google" with google-research/albert's arguments and defaults.
+
+  Those are of its xxlarge model; `down_scale_factor` has no effect, as there.
+  """
+
+  def __init__(self,
+               vocab_size,
+               embedding_size=128,
+               hidden_size=4096,
+               num_hidden_layers=12,
+               num_hidden_groups=1,
+               num_attention_heads=64,
+               intermediate_size=16384,
+               inner_group_num=1,
+               down_scale_factor=1,
+               hidden_act="gelu",
+               hidden_dropout_prob=0,
+               attention_probs_dropout_prob=0,
+               max_position_embeddings=512,
+               type_vocab_size=2,
+               initializer_range=0.02,
+               layout="google",
+               **options):
+    """Constructs a configuration; arguments as BertConfig's."""
+    super(AlbertConfig, self).__init__(
+        vocab_size, hidden_size, num_hidden_layers, num_attention_heads,
+        intermediate_size, hidden_act, hidden_dropout_prob,
+        attention_probs_dropout_prob, max_position_embeddings,
+        type_vocab_size, initializer_range, embedding_size,
+        layout=layout, num_hidden_groups=num_hidden_groups,
+        inner_group_num=inner_group_num, **options)
+    self.down_scale_factor = down_scale_factor
+
+  @classmethod
+  def from_dict(cls, json_object):
+    """As BertConfig's, but the layout "google" need not be inferred."""
+    return super(AlbertConfig, cls).from_dict(
+        dict({"layout": "google"}, **json_object))
 
 
 def infer_layout(json_object):
@@ -333,17 +399,27 @@ class BertModel(object):
 
   def _build_embeddings(self, config, input_ids, token_type_ids,
                         use_one_hot_embeddings):
-    """Sets `embedding_output` and the tables."""
-    (word_embeddings, self.embedding_table,
-     self.embedding_table_2) = embedding_lookup_factorized(
-         input_ids=input_ids,
-         vocab_size=config.vocab_size,
-         hidden_size=config.hidden_size,
-         embedding_size=config.embedding_size,
-         initializer_range=config.initializer_range,
-         use_one_hot_embeddings=use_one_hot_embeddings)
+    """Sets `word_embedding_output`, `embedding_output` and the tables.
+
+    albert_zh projects tokens to H and adds segments and positions then;
+    google adds them at E, and the encoder projects the sum.
+    """
+    lookup = dict(
+        input_ids=input_ids,
+        vocab_size=config.vocab_size,
+        embedding_size=config.embedding_size or config.hidden_size,
+        initializer_range=config.initializer_range,
+        use_one_hot_embeddings=use_one_hot_embeddings)
+    self.embedding_table_2 = None
+    if config.layout == "zh":
+      (self.word_embedding_output, self.embedding_table,
+       self.embedding_table_2) = embedding_lookup_factorized(
+           hidden_size=config.hidden_size, **lookup)
+    else:
+      self.word_embedding_output, self.embedding_table = embedding_lookup(
+          **lookup)
     self.embedding_output = embedding_postprocessor(
-        input_tensor=word_embeddings,
+        input_tensor=self.word_embedding_output,
         use_token_type=True,
         token_type_ids=token_type_ids,
         token_type_vocab_size=config.type_vocab_size,
@@ -353,18 +429,24 @@ class BertModel(object):
 
   def _build_encoder(self, config, input_mask):
     """Sets `all_encoder_layers` and `sequence_output`."""
+    input_tensor = self.embedding_output
+    input_shape = get_shape_list(input_tensor)
+    if input_shape[-1] != config.hidden_size:
+      input_tensor = reshape_from_matrix(dense(
+          reshape_to_matrix(input_tensor), config.hidden_size, None,
+          config.initializer_range, "embedding_hidden_mapping_in"),
+                                         input_shape)
     self.all_encoder_layers = _encoder(
-        self.embedding_output,
+        input_tensor,
         _mask_to_bias(tf.expand_dims(input_mask, axis=1)),
-        num_hidden_layers=config.num_hidden_layers,
+        _layer_scopes(config),
         num_attention_heads=config.num_attention_heads,
         intermediate_size=config.intermediate_size,
         intermediate_act_fn=get_activation(config.hidden_act),
         hidden_dropout_prob=config.hidden_dropout_prob,
         attention_probs_dropout_prob=config.attention_probs_dropout_prob,
         initializer_range=config.initializer_range,
-        ln_type=config.ln_type,
-        shared_type=config.shared_type)
+        ln_type=config.ln_type)
     if config.final_layer_norm:
       self.all_encoder_layers[-1] = layer_norm(
           self.all_encoder_layers[-1], name="final_layer_norm")
@@ -379,11 +461,18 @@ class BertModel(object):
     return self.sequence_output
 
   def get_all_encoder_layers(self):
-    """List of float Tensors [B, S, H]: the output of every layer."""
+    """List of float Tensors [B, S, H]: the output of every layer.
+
+    In the layout "google", of every inner group of every layer.
+    """
     return self.all_encoder_layers
 
+  def get_word_embedding_output(self):
+    """Float Tensor [B, S, H]: token embeddings only ("google": [B, S, E])."""
+    return self.word_embedding_output
+
   def get_embedding_output(self):
-    """Float Tensor [B, S, H]: the input of the first layer.
+    """Float Tensor [B, S, H] ("google": [B, S, E]): the encoder's input.
 
     That is the sum of token, segment and position embeddings after layer
     normalization and dropout.
@@ -391,12 +480,19 @@ class BertModel(object):
     return self.embedding_output
 
   def get_embedding_table(self):
-    """Float Variable [V, E]: the token embeddings."""
+    """Float Variable [V, E] ("bert": [V, H]): the token embeddings."""
     return self.embedding_table
 
   def get_embedding_table_2(self):
-    """Float Variable [E, H]: projects token embeddings to the hidden size."""
+    """Float Variable [E, H]: projects token embeddings to the hidden size.
+
+    None in the other layouts than "zh".
+    """
     return self.embedding_table_2
+
+
+# google-research/albert's name; the layout is the config's.
+AlbertModel = BertModel
 
 
 # ----------------------------------------------------------------- embeddings
@@ -896,31 +992,61 @@ def prelln_transformer_model(input_tensor,
 
 
 def _checked_encoder(input_tensor, attention_mask, hidden_size,
-                     do_return_all_layers, **encoder_args):
+                     do_return_all_layers, num_hidden_layers, shared_type,
+                     num_attention_heads, **encoder_args):
   """What both public transformers do around `_encoder`."""
   width = get_shape_list(input_tensor, expected_rank=3)[2]
   if width != hidden_size:
     raise ValueError(
         "the width of the input, %s, is not hidden_size %d: layers add their"
         " output to their input" % (width, hidden_size))
-  num_heads = encoder_args["num_attention_heads"]
-  if hidden_size % num_heads != 0:
+  if hidden_size % num_attention_heads != 0:
     raise ValueError("hidden_size %d is not a multiple of num_attention_heads"
-                     " %d" % (hidden_size, num_heads))
-  _check_choice("shared_type", encoder_args["shared_type"], SHARED_TYPES)
+                     " %d" % (hidden_size, num_attention_heads))
+  _check_choice("shared_type", shared_type, SHARED_TYPES)
   bias = None if attention_mask is None else _mask_to_bias(attention_mask)
-  layers = _encoder(input_tensor, bias, **encoder_args)
+  layers = _encoder(
+      input_tensor, bias,
+      [_zh_scopes(index, shared_type) for index in range(num_hidden_layers)],
+      num_attention_heads, **encoder_args)
   return layers if do_return_all_layers else layers[-1]
 
 
-# Variable scopes of one layer, relative to the encoder's.
+# Variable scopes of one layer, relative to the encoder's. Layers whose scopes
+# are equal share their weights.
 LayerScopes = collections.namedtuple(
     "LayerScopes", ["attention_self", "attention_output", "attention_norm",
                     "intermediate", "output", "output_norm"])
 
 
-def _zh_layer_scopes(layer_idx, shared_type):
-  """Scopes of a layer in albert_zh's layout; layers share equal scopes."""
+def _layer_scopes(config):
+  """The LayerScopes of every layer of the encoder, by the config's layout."""
+  num_layers = config.num_hidden_layers
+  if config.layout != "google":
+    # Plain BERT's are those of albert_zh's layers that share nothing.
+    return [_zh_scopes(index, config.shared_type)
+            for index in range(num_layers)]
+  # The quotient first, as the peer has it: its rounding decides the group.
+  return [_google_scopes(int(index / num_layers * config.num_hidden_groups),
+                         inner)
+          for index in range(num_layers)
+          for inner in range(config.inner_group_num)]
+
+
+def _google_scopes(group, inner_group):
+  """Scopes of an inner group in google-research/albert's layout."""
+  block = "transformer/group_%d/inner_group_%d/" % (group, inner_group)
+  return LayerScopes(
+      attention_self=block + "attention_1/self",
+      attention_output=block + "attention_1/output/dense",
+      attention_norm=block + "LayerNorm",
+      intermediate=block + "ffn_1/intermediate/dense",
+      output=block + "ffn_1/intermediate/output/dense",
+      output_norm=block + "LayerNorm_1")
+
+
+def _zh_scopes(layer_idx, shared_type):
+  """Scopes of a layer in albert_zh's layout."""
   layer = "layer_%d" % layer_idx if shared_type == "none" else "layer_shared"
   attention_suffix = "_%d" % layer_idx if shared_type == "ffn" else ""
   ffn_suffix = "_%d" % layer_idx if shared_type == "attention" else ""
@@ -928,10 +1054,10 @@ def _zh_layer_scopes(layer_idx, shared_type):
   return LayerScopes(
       attention_self=attention + "/self",
       attention_output=attention + "/output/dense",
-      attention_norm=attention + "/output",
+      attention_norm=attention + "/output/LayerNorm",
       intermediate="%s/intermediate%s/dense" % (layer, ffn_suffix),
       output="%s/output%s/dense" % (layer, ffn_suffix),
-      output_norm="%s/output%s" % (layer, ffn_suffix))
+      output_norm="%s/output%s/LayerNorm" % (layer, ffn_suffix))
 
 
 class _ScopeVariables(object):
@@ -954,17 +1080,17 @@ def _joined_attention_variables(width, initializer_range, dtype):
                                     dtype))
 
 
-def _encoder(input_tensor, attention_bias, num_hidden_layers,
-             num_attention_heads, intermediate_size, intermediate_act_fn,
-             hidden_dropout_prob, attention_probs_dropout_prob,
-             initializer_range, ln_type, shared_type, adapter_fn=None):
-  """The one transformer behind both norm positions and every sharing.
+def _encoder(input_tensor, attention_bias, layer_scopes, num_attention_heads,
+             intermediate_size, intermediate_act_fn, hidden_dropout_prob,
+             attention_probs_dropout_prob, initializer_range, ln_type,
+             adapter_fn=None):
+  """The one transformer behind all norm positions, sharings and layouts.
 
   Args:
     input_tensor: float Tensor [B, S, H].
     attention_bias: float32 Tensor [B, 1, S or 1, S], or None.
+    layer_scopes: list of LayerScopes, one a layer.
     ln_type: "postln" or "preln".
-    shared_type: "all", "attention", "ffn" or "none".
     The others: see `transformer_model`.
 
   Returns:
@@ -1009,8 +1135,7 @@ def _encoder(input_tensor, attention_bias, num_hidden_layers,
   # A matrix all the way: reshapes cost little on CPU and GPU, much on TPU.
   tensor = reshape_to_matrix(input_tensor)  # [B * S, H]
   all_layer_outputs = []
-  for layer_idx in range(num_hidden_layers):
-    scopes = _zh_layer_scopes(layer_idx, shared_type)
+  for layer_idx, scopes in enumerate(layer_scopes):
     with tf.name_scope("layer_%d" % layer_idx):
       tensor = residual(tensor, attention_block, scopes,
                         scopes.attention_norm, layer_idx, "attention")
@@ -1082,13 +1207,12 @@ def dropout(input_tensor, dropout_prob):
 Norm = collections.namedtuple("Norm", ["beta", "gamma"])
 
 
-def _norm_variables(width, name="LayerNorm"):
-  """Creates the variables of a layer norm below the current scope."""
-  with tf.variable_scope(name):
-    beta = tf.get_variable("beta", [width], tf.float32,
-                           initializer=tf.zeros_initializer())
-    gamma = tf.get_variable("gamma", [width], tf.float32,
-                            initializer=tf.ones_initializer())
+def _norm_variables(width):
+  """Creates the variables of a layer norm in the current scope."""
+  beta = tf.get_variable("beta", [width], tf.float32,
+                         initializer=tf.zeros_initializer())
+  gamma = tf.get_variable("gamma", [width], tf.float32,
+                          initializer=tf.ones_initializer())
   return Norm(beta, gamma)
 
 
@@ -1118,7 +1242,9 @@ def layer_norm(input_tensor, name=None):
     Tensor of the same shape and type.
   """
   width = get_shape_list(input_tensor)[-1]
-  return _normalize(input_tensor, _norm_variables(width, name or "LayerNorm"))
+  with tf.variable_scope(name or "LayerNorm"):
+    weights = _norm_variables(width)
+  return _normalize(input_tensor, weights)
 
 
 def layer_norm_and_dropout(input_tensor, dropout_prob, name=None):

@@ -62,7 +62,8 @@ def get_masked_lm_output(bert_config, input_tensor, output_weights,
     bert_config: BertConfig.
     input_tensor: float Tensor [B, S, H], the encoder's output.
     output_weights: Variable [V, E], the token embeddings.
-    project_weights: Variable [E, H], their projection.
+    project_weights: Variable [E, H], their projection; None in the layouts
+      that have none: the head's own dense layer leads to E columns there.
     positions: int32 Tensor [B, P].
     label_ids: int32 Tensor [B, P].
     label_weights: float Tensor [B, P], 1 for predictions, 0 for padding.
@@ -75,17 +76,19 @@ def get_masked_lm_output(bert_config, input_tensor, output_weights,
   with tf.variable_scope("cls/predictions"):
     with tf.variable_scope("transform"):
       input_tensor = modeling.dense(
-          input_tensor, bert_config.hidden_size,
+          input_tensor, output_weights.shape.as_list()[1]
+          if project_weights is None else bert_config.hidden_size,
           modeling.get_activation(bert_config.hidden_act),
           bert_config.initializer_range)
       input_tensor = modeling.layer_norm(input_tensor)
     output_bias = tf.get_variable(
         "output_bias", [bert_config.vocab_size],
         initializer=tf.zeros_initializer())
-    # Back through the projection, then compared with every token embedding.
-    input_project = tf.matmul(input_tensor, project_weights,
-                              transpose_b=True)  # [B * P, E]
-    logits = tf.matmul(input_project, output_weights,
+    if project_weights is not None:
+      # Back through the projection of the token embeddings.
+      input_tensor = tf.matmul(input_tensor, project_weights,
+                               transpose_b=True)  # [B * P, E]
+    logits = tf.matmul(input_tensor, output_weights,
                        transpose_b=True)  # [B * P, V]
     logits = tf.cast(tf.nn.bias_add(logits, output_bias), tf.float32)
 

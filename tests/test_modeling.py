@@ -71,14 +71,17 @@ def assert_gradients_equal(found, expected):
 # --------------------------------------------------------------- golden numbers
 
 
-@pytest.mark.parametrize("name", ["zh_postln", "zh_preln"])
-def test_equals_albert_zh(name):
+@pytest.mark.parametrize("name", [
+    "zh_postln", "zh_preln", "bert", "google", "google_groups",
+    "google_equal_widths"])
+def test_equals_the_peers(name):
   info, arrays = golden_numbers.load(name)
   config = modeling.BertConfig.from_dict(info["config"])
   inputs = {key: tf.constant(value) for key, value in arrays["in"].items()}
   model, masked_lm, next_sentence = build_with_heads(config, inputs)
   total_loss = masked_lm.loss + next_sentence.loss
   outputs = {
+      "word_embedding_output": model.get_word_embedding_output(),
       "embedding_output": model.get_embedding_output(),
       "sequence_output": model.get_sequence_output(),
       "pooled_output": model.get_pooled_output(),
@@ -91,6 +94,7 @@ def test_equals_albert_zh(name):
       "total_loss": total_loss}
   for index, layer in enumerate(model.get_all_encoder_layers()):
     outputs["encoder_layer_%d" % index] = layer
+  outputs = {key: outputs[key] for key in arrays["out"]}
   tvars = tf.trainable_variables()
   assert [[v.op.name, v.shape.as_list()] for v in tvars] == info["variables"]
   gradients = [tf.convert_to_tensor(g)
@@ -98,7 +102,8 @@ def test_equals_albert_zh(name):
   with tf.Session() as session:
     golden_numbers.assign(session, arrays["w"])
     found, found_gradients = session.run([outputs, gradients])
-  assert sorted(found) == sorted(arrays["out"])
+  assert len(model.get_all_encoder_layers()) == sum(
+      key.startswith("encoder_layer_") for key in arrays["out"])
   for key, value in arrays["out"].items():
     np.testing.assert_allclose(found[key], value, rtol=1e-5, atol=1e-5,
                                err_msg=key)
@@ -131,11 +136,14 @@ def test_sharing_equals_albert_zh(name, shared_type):
       dict(zip([v.op.name for v in tvars], found_gradients)), arrays["grad"])
 
 
-@pytest.mark.parametrize("size", ["tiny", "base", "xlarge"])
-def test_variables_equal_albert_zh(size):
-  info, _ = golden_numbers.load("variables_" + size)
+@pytest.mark.parametrize("name,config_name", [
+    ("tiny", "albert_config_tiny"), ("base", "albert_config_base"),
+    ("xlarge", "albert_config_xlarge"), ("bert", "bert_config"),
+    ("base_google", "albert_config_base_google")])
+def test_variables_equal_the_peers(name, config_name):
+  info, _ = golden_numbers.load("variables_" + name)
   config = modeling.BertConfig.from_json_file(
-      os.path.join(CONFIGS, "albert_config_%s.json" % size))
+      os.path.join(CONFIGS, config_name + ".json"))
   placeholder = {
       "input_ids": tf.zeros([2, 8], tf.int32),
       "input_mask": tf.ones([2, 8], tf.int32),
@@ -150,39 +158,53 @@ def test_variables_equal_albert_zh(size):
   assert found == info["encoder_variables"] + info["head_variables"]
 
 
-# Encoder, and encoder with both heads; counted on albert_zh's graphs, all but
-# the first two, which albert_zh does not have.
+# Encoder, and encoder with both heads; counted on the peers' graphs, all but
+# `sample` and `tiny_preln`, which no peer has.
 PARAMETERS = {
-    "sample": (1592320, 1630474), "tiny_preln": (4175776, 4295810),
-    "tiny": (4175152, 4295186), "base": (10877440, 11492234),
-    "large": (17009664, 18084490), "xlarge": (58577920, 62803594),
-    "xxlarge": (223503360, 240322186)}
+    "albert_config_sample": (1592320, 1630474),
+    "albert_config_tiny_preln": (4175776, 4295810),
+    "albert_config_tiny": (4175152, 4295186),
+    "albert_config_base": (10877440, 11492234),
+    "albert_config_large": (17009664, 18084490),
+    "albert_config_xlarge": (58577920, 62803594),
+    "albert_config_xxlarge": (223503360, 240322186),
+    "albert_config_tiny_google": (4080520, 4142594),
+    "albert_config_small_google": (4742272, 4813706),
+    "albert_config_base_google": (10547968, 10669322),
+    "albert_config_large_google": (16548352, 16702986),
+    "albert_config_xlarge_google": (57589248, 57877002),
+    "albert_config_xxlarge_google": (221459968, 222013962),
+    "bert_config": (102267648, 102882442)}
 
 
-@pytest.mark.parametrize("size", sorted(PARAMETERS))
-def test_parameter_counts(size):
+@pytest.mark.parametrize("name", sorted(PARAMETERS))
+def test_parameter_counts(name):
   config = modeling.BertConfig.from_json_file(
-      os.path.join(CONFIGS, "albert_config_%s.json" % size))
+      os.path.join(CONFIGS, name + ".json"))
   ids = tf.zeros([1, 4], tf.int32)
   model = modeling.BertModel(config, False, ids)
 
   def count():
     return sum(v.shape.num_elements() for v in tf.trainable_variables())
 
-  assert count() == PARAMETERS[size][0]
+  assert count() == PARAMETERS[name][0]
   run_pretraining.get_masked_lm_output(
       config, model.get_sequence_output(), model.get_embedding_table(),
       model.get_embedding_table_2(), ids, ids, tf.ones([1, 4]))
   run_pretraining.get_next_sentence_output(
       config, model.get_pooled_output(), ids[:, 0])
-  assert count() == PARAMETERS[size][1]
+  assert count() == PARAMETERS[name][1]
 
 
 def test_every_shipped_config_is_valid():
   paths = glob.glob(os.path.join(CONFIGS, "*.json"))
-  assert len(paths) >= 6
+  assert {os.path.basename(path)[:-len(".json")] for path in paths
+          } == set(PARAMETERS)
   for path in paths:
-    modeling.BertConfig.from_json_file(path).validate()
+    config = modeling.BertConfig.from_json_file(path)
+    config.validate()
+    assert (config.layout == "google") == path.endswith("_google.json")
+    assert (config.layout == "bert") == path.endswith("/bert_config.json")
 
 
 # ---------------------------------------------------------------------- config
@@ -243,12 +265,53 @@ def test_layout_of_configs():
   assert modeling.infer_layout({"num_hidden_groups": 1}) == "google"
   assert modeling.infer_layout({"hidden_size": 768}) == "bert"
   assert modeling.infer_layout({"embedding_size": 128}) == "zh"
-  with pytest.raises(ValueError, match='layout "google" .*num_hidden_groups'):
-    modeling.BertConfig.from_dict({"vocab_size": 9, "num_hidden_groups": 1})
-  with pytest.raises(ValueError, match='layout "bert" .*none of embedding_size'):
-    modeling.BertConfig.from_dict({"vocab_size": 9, "hidden_size": 8})
-  with pytest.raises(ValueError, match="layout .*zh.*'other'"):
+  for keys, layout in (({"num_hidden_groups": 1}, "google"),
+                       ({"hidden_size": 8}, "bert"),
+                       ({"layout": "zh", "num_hidden_groups": 1}, "zh"),
+                       ({"layout": "bert", "ln_type": "preln"}, "bert")):
+    config = modeling.BertConfig.from_dict(dict(keys, vocab_size=9))
+    assert config.layout == layout
+    again = modeling.BertConfig.from_dict(json.loads(config.to_json_string()))
+    assert again.to_dict() == config.to_dict()
+  with pytest.raises(ValueError, match="layout .*zh, google, bert.*'other'"):
     modeling.BertConfig(vocab_size=9, layout="other")
+  with pytest.raises(ValueError, match="layout .*zh, google, bert.*'other'"):
+    modeling.BertConfig.from_dict({"vocab_size": 9, "layout": "other"})
+
+
+def test_defaults_of_the_layouts():
+  assert modeling.BertConfig(9).embedding_size == 128
+  assert modeling.BertConfig(9).shared_type == "all"
+  plain = modeling.BertConfig.from_dict({"vocab_size": 9})
+  for config in (plain, modeling.BertConfig(9, layout="bert")):
+    assert config.embedding_size is None
+    assert config.shared_type == "none"
+    assert config.hidden_dropout_prob == 0.1
+    config.validate()
+  google = modeling.BertConfig.from_dict(
+      {"vocab_size": 9, "num_hidden_groups": 2})
+  assert isinstance(google, modeling.AlbertConfig)
+  assert google.num_hidden_groups == 2
+  assert google.to_dict() == modeling.AlbertConfig(
+      9, num_hidden_groups=2).to_dict()
+  assert (google.hidden_size, google.num_attention_heads) == (4096, 64)
+  assert google.hidden_dropout_prob == google.attention_probs_dropout_prob == 0
+  # As google's own class, it takes every json for its own.
+  assert modeling.AlbertConfig.from_dict({"vocab_size": 9}).layout == "google"
+  assert modeling.AlbertModel is modeling.BertModel
+
+
+@pytest.mark.parametrize("layout,key,value", [
+    ("zh", "num_hidden_groups", 2), ("zh", "inner_group_num", 2),
+    ("bert", "num_hidden_groups", 2), ("bert", "embedding_size", 8),
+    ("google", "shared_type", "none"), ("google", "shared_type", "ffn")])
+def test_a_key_that_the_layout_would_not_honour(layout, key, value):
+  config = tiny_config(layout=layout, embedding_size=16)
+  config.validate()
+  setattr(config, key, value)
+  with pytest.raises(ValueError, match="%s %r .*nothing in the layout \"%s\"" %
+                     (key, value, layout)):
+    modeling.BertModel(config, False, tf.zeros([1, 4], tf.int32))
 
 
 @pytest.mark.parametrize("key,value,message", [
@@ -281,24 +344,38 @@ def test_config_file_errors(tmp_path):
 # ----------------------------------------------------------------------- model
 
 
-def test_shapes_and_getters():
+@pytest.mark.parametrize("layout,words,embeddings,table,num_outputs", [
+    ("zh", 16, 16, [30, 8], 2), ("google", 8, 8, [30, 8], 4),
+    ("bert", 16, 16, [30, 16], 2)])
+def test_shapes_and_getters(layout, words, embeddings, table, num_outputs):
   input_ids, input_mask = tiny_inputs()
-  model = modeling.BertModel(tiny_config(), True, tf.constant(input_ids),
+  config = tiny_config(layout=layout)
+  if layout == "google":
+    config.inner_group_num = 2
+  if layout == "bert":
+    config.embedding_size = None
+  model = modeling.BertModel(config, True, tf.constant(input_ids),
                              tf.constant(input_mask))
-  assert model.get_embedding_output().shape.as_list() == [2, 5, 16]
+  assert model.get_word_embedding_output().shape.as_list() == [2, 5, words]
+  assert model.get_embedding_output().shape.as_list() == [2, 5, embeddings]
   assert model.get_sequence_output().shape.as_list() == [2, 5, 16]
   assert model.get_pooled_output().shape.as_list() == [2, 16]
   assert [layer.shape.as_list() for layer in model.get_all_encoder_layers()
-          ] == [[2, 5, 16]] * 2
-  assert model.get_embedding_table().shape.as_list() == [30, 8]
-  assert model.get_embedding_table_2().shape.as_list() == [8, 16]
+          ] == [[2, 5, 16]] * num_outputs
+  assert model.get_embedding_table().shape.as_list() == table
+  if layout == "zh":
+    assert model.get_embedding_table_2().shape.as_list() == [8, 16]
+  else:
+    assert model.get_embedding_table_2() is None
 
 
 @pytest.mark.parametrize("ln_type", ["postln", "preln"])
 @pytest.mark.parametrize("is_training", [True, False])
-def test_every_op_is_used(graph, ln_type, is_training):
+@pytest.mark.parametrize("layout", modeling.LAYOUTS)
+def test_every_op_is_used(graph, ln_type, is_training, layout):
   config = tiny_config(ln_type=ln_type, hidden_dropout_prob=0.1,
-                       attention_probs_dropout_prob=0.1)
+                       attention_probs_dropout_prob=0.1, layout=layout,
+                       embedding_size=None if layout == "bert" else 8)
   model = modeling.BertModel(
       config, is_training, tf.placeholder(tf.int32, [2, 5]),
       tf.placeholder(tf.int32, [2, 5]), tf.placeholder(tf.int32, [2, 5]))
@@ -315,6 +392,44 @@ def test_every_op_is_used(graph, ln_type, is_training):
             and not op.name.endswith("Read/ReadVariableOp")
             and "IsInitialized" not in op.name]
   assert unused == []
+
+
+def test_the_layouts_are_one_transformer():
+  """Equal weights under three names give equal outputs."""
+  input_ids, input_mask = (tf.constant(x) for x in tiny_inputs())
+  layers = {}
+  for layout in modeling.LAYOUTS:
+    config = tiny_config(layout=layout, embedding_size=16, ln_type="preln",
+                         num_hidden_layers=1)
+    with tf.variable_scope(layout):
+      layers[layout] = modeling.BertModel(config, False, input_ids, input_mask)
+  renamed = {}
+  for var in tf.trainable_variables():
+    layout, name = var.op.name.split("/", 1)
+    for old, new in (("layer_shared", "layer_0"),
+                     ("transformer/group_0/inner_group_0", "layer_0"),
+                     ("attention_1", "attention"), ("ffn_1/", ""),
+                     ("intermediate/output", "output"),
+                     ("layer_0/LayerNorm_1", "layer_0/output/LayerNorm"),
+                     ("layer_0/LayerNorm", "layer_0/attention/output/LayerNorm")):
+      name = name.replace(old, new)
+    renamed.setdefault(name, {})[layout] = var
+  with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    rng = np.random.RandomState(3)
+    for name, variables in renamed.items():
+      if name.endswith("word_embeddings_2"):
+        assert list(variables) == ["zh"]
+        variables["zh"].load(np.eye(16), session)
+        continue
+      assert sorted(variables) == ["bert", "google", "zh"], name
+      value = rng.randn(*variables["zh"].shape.as_list())
+      for variable in variables.values():
+        variable.load(value, session)
+    found = session.run({layout: model.get_pooled_output()
+                         for layout, model in layers.items()})
+  np.testing.assert_allclose(found["google"], found["zh"], atol=1e-5)
+  np.testing.assert_allclose(found["bert"], found["zh"], atol=1e-5)
 
 
 def test_without_dropout_no_random_op_is_built(graph):
