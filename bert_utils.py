@@ -183,6 +183,8 @@ _SHAPE_KEYS = (
     ("embeddings/word_embeddings", "vocab_size or embedding_size"),
     ("embeddings/position_embeddings", "max_position_embeddings or hidden_size"),
     ("embeddings/token_type_embeddings", "type_vocab_size or hidden_size"),
+    ("embeddings/LayerNorm/beta", "embedding_size or hidden_size"),
+    ("embedding_hidden_mapping_in/kernel", "embedding_size or hidden_size"),
     ("predictions/output_bias", "vocab_size"),
     ("output_weights", "the labels of the task, or hidden_size"),
     ("output_bias", "the labels of the task"),
@@ -211,24 +213,31 @@ def check_shapes(match, init_checkpoint):
                          wanted, key))
 
 
-def describe_layout(names):
-  """Says in words which family of models a checkpoint's names belong to.
+def describe_layout(variables):
+  """Says in words which family of models a checkpoint's variables belong to.
 
   Args:
-    names: iterable of variable names.
+    variables: dict, variable name -> shape; or names alone, which do not tell
+      "fast" from "google".
 
   Returns:
-    string, such as "zh (albert_zh)".
+    string, such as "zh (albert_zh)"; its first word is the config's `layout`,
+    or "fast" or "none".
   """
-  names = list(names)
+  shapes = variables if isinstance(variables, dict) else {}
+  names = list(variables)
 
   def has(part):
     return any(part in name for name in names)
 
+  if any("/ffn_" in name and name.endswith("/kernel") and len(shape) == 3
+         for name, shape in shapes.items()):
+    return ("fast (albert_zh's modeling_google_fast, whose feed-forward kernels"
+            " are cut into groups)")
   if has("encoder/transformer/group_"):
     return "google (google-research/albert)"
   if has("embeddings/word_embeddings_2"):
     return "zh (albert_zh)"
-  if has("encoder/layer_0/attention/self"):
+  if has("encoder/layer_"):
     return "bert (google-research/bert)"
   return "none that is known (no encoder variables of BERT or ALBERT)"

@@ -74,8 +74,8 @@ def define_flags():
       "Checkpoint to start from; without it, weights are initialized anew.")
   flags.DEFINE_bool(
       "allow_partial_init", False,
-      "Start even if no encoder variable, or a config of another kind, stands"
-      " beside --init_checkpoint.")
+      "Start even if --init_checkpoint lacks encoder variables or has others,"
+      " or a config of another kind stands beside it.")
   flags.DEFINE_integer("save_checkpoints_steps", 1000,
                        "Steps between two checkpoints.", lower_bound=1)
   flags.DEFINE_integer("keep_checkpoint_max", 20,
@@ -210,17 +210,19 @@ def init_from_checkpoint(init_checkpoint, use_tpu, allow_partial=False):
   Args:
     init_checkpoint: path or None.
     use_tpu: bool; a TPU wants the assignment in a scaffold function.
-    allow_partial: bool; no matching encoder variable is a warning then.
+    allow_partial: bool; encoder variables without match are a warning then.
 
   Returns:
     A scaffold function for a TPU's spec, or None.
 
   Raises:
-    InputError: shapes differ, or nothing of the encoder matches.
+    InputError: layout or shapes differ, or the encoder does not match.
   """
   if not init_checkpoint:
     return None
   tvars = tf.trainable_variables()
+  _check_layout(bert_utils.describe_layout(
+      [var.name for var in tvars]).split()[0], init_checkpoint)
   match = bert_utils.match_checkpoint(tvars, init_checkpoint)
   bert_utils.check_shapes(match, init_checkpoint)
   _report_match(tvars, match, init_checkpoint, allow_partial)
@@ -240,11 +242,28 @@ def init_from_checkpoint(init_checkpoint, use_tpu, allow_partial=False):
   return scaffold_fn
 
 
+def _check_layout(layout, init_checkpoint):
+  """Raises an InputError if a checkpoint is of another known layout."""
+  found = bert_utils.describe_layout(
+      dict(tf.train.list_variables(init_checkpoint)))
+  if "none" in (layout, found.split()[0]) or layout == found.split()[0]:
+    return
+  advice = "use a config of the checkpoint's layout or another checkpoint"
+  if found.startswith("fast"):
+    advice = "no config builds that one, use another checkpoint"
+  raise bert_utils.InputError(
+      "the model is of the layout \"%s\", but the checkpoint %s is of the"
+      " layout %s; %s" % (layout, init_checkpoint, found, advice))
+
+
 def _report_match(tvars, match, init_checkpoint, allow_partial):
-  """Logs what came from the checkpoint; stops if nothing of the encoder."""
+  """Logs what came from the checkpoint; stops unless all of the encoder did."""
   encoder = [bert_utils.variable_name(var) for var in tvars
              if "/encoder/" in var.name]
-  matched = [name for name in encoder if name in match.assignment_map]
+  missing = [name for name in match.missing if name in encoder]
+  # What stands below a variable of the model is a slot of some optimizer.
+  unexpected = [name for name in match.unexpected if "/encoder/" in name
+                and os.path.dirname(name) not in match.assignment_map]
   tf.logging.info(
       "checkpoint %s: %d variables matched, %d missing (initialized anew), %d"
       " unexpected (not used)", init_checkpoint, len(match.assignment_map),
@@ -253,14 +272,22 @@ def _report_match(tvars, match, init_checkpoint, allow_partial):
                       ("unexpected", match.unexpected)):
     for name in names:
       tf.logging.info("  %s: %s", kind, name)
-  if matched:
+  if not missing and not unexpected:
     return
-  names = [name for name, _ in tf.train.list_variables(init_checkpoint)]
-  message = (
-      "0 of %d encoder variables matched the checkpoint %s, whose layout looks"
-      " like %s; give a checkpoint of the model's layout (or"
-      " --allow_partial_init to go on)" % (
-          len(encoder), init_checkpoint, bert_utils.describe_layout(names)))
+  message = "%d of %d encoder variables matched the checkpoint %s" % (
+      len(encoder) - len(missing), len(encoder), init_checkpoint)
+  if len(missing) == len(encoder):
+    names = [name for name, _ in tf.train.list_variables(init_checkpoint)]
+    message += (", whose layout looks like %s; give a checkpoint of the model's"
+                " layout" % bert_utils.describe_layout(names))
+  else:
+    message += (", which has %d others; the first that %s is %s; make the"
+                " config's num_hidden_layers, shared_type, num_hidden_groups,"
+                " inner_group_num or final_layer_norm the checkpoint's" % (
+                    len(unexpected),
+                    "it lacks" if missing else "the model lacks",
+                    (missing or unexpected)[0]))
+  message += " (or --allow_partial_init to go on)"
   if not allow_partial:
     raise bert_utils.InputError(message)
   tf.logging.warning(message)
@@ -269,16 +296,18 @@ def _report_match(tvars, match, init_checkpoint, allow_partial):
 # What two models of equal variables may still differ in.
 _INVISIBLE_KEYS = ("ln_type", "num_attention_heads", "num_hidden_layers",
                    "hidden_act")
-_SIZE_KEYS = ("vocab_size", "embedding_size", "hidden_size",
-              "intermediate_size", "max_position_embeddings",
-              "type_vocab_size", "shared_type", "final_layer_norm")
+_VISIBLE_KEYS = ("layout", "vocab_size", "embedding_size", "hidden_size",
+                 "intermediate_size", "max_position_embeddings",
+                 "type_vocab_size", "shared_type", "final_layer_norm",
+                 "num_hidden_groups", "inner_group_num")
 
 
 def check_init_config(bert_config, init_checkpoint, allow_partial=False):
-  """Compares a config with the one beside the checkpoint to start from.
+  """Compares a config with the checkpoint to start from.
 
-  Norm position, heads, activation and (with shared weights) layers leave no
-  trace in a checkpoint's variables: a wrong pair would load and be useless.
+  Its variables tell the layout. Norm position, heads, activation and (with
+  shared weights) layers leave no trace in them, a wrong pair would load and be
+  useless: those are compared with the config that stands beside it.
 
   Args:
     bert_config: BertConfig.
@@ -286,10 +315,11 @@ def check_init_config(bert_config, init_checkpoint, allow_partial=False):
     allow_partial: bool; a difference is a warning then.
 
   Raises:
-    ValueError: a key differs.
+    ValueError: the layout or a key differs.
   """
   if not init_checkpoint:
     return
+  _check_layout(bert_config.layout, init_checkpoint)
   message = _config_difference(bert_config, os.path.dirname(init_checkpoint),
                                _INVISIBLE_KEYS)
   if message and not allow_partial:
@@ -308,7 +338,7 @@ def check_resume_config(bert_config, output_dir):
   if tf.train.latest_checkpoint(output_dir) is None:
     return
   message = _config_difference(bert_config, output_dir,
-                               _INVISIBLE_KEYS + _SIZE_KEYS)
+                               _VISIBLE_KEYS + _INVISIBLE_KEYS)
   if message:
     raise ValueError("%s; to go on with that run use its config, for a new"
                      " one another --output_dir" % message)

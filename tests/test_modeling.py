@@ -794,6 +794,10 @@ def test_another_number_of_labels_is_said_to_be_one(tmp_path):
     (["bert/embeddings/word_embeddings_2"], "zh"),
     (["bert/encoder/transformer/group_0/inner_group_0/x"], "google"),
     (["bert/encoder/layer_0/attention/self/query/kernel"], "bert"),
+    ({"bert/encoder/transformer/group_0/inner_group_0/ffn_1/intermediate/dense/"
+      "kernel": [21, 84, 16]}, "fast"),
+    ({"bert/encoder/transformer/group_0/inner_group_0/ffn_1/intermediate/dense/"
+      "kernel": [336, 1344]}, "google"),
     (["foo/bar"], "none")])
 def test_layout_of_checkpoints(names, layout):
   assert bert_utils.describe_layout(names).split()[0] == layout

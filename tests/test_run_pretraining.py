@@ -178,6 +178,22 @@ def test_a_config_of_another_norm_position(folder, tmp_path):
         'ln_type "preln"', '"postln"', "albert_config.json")
 
 
+@pytest.mark.parametrize("layout,changes", [
+    ("google", dict(num_hidden_groups=2, inner_group_num=2)),
+    ("bert", dict(embedding_size=None))])
+def test_the_peers_layouts(folder, tmp_path, layout, changes):
+  tiny.write_config(tmp_path, layout=layout, **changes)
+  first = tmp_path / "first"
+  result = run(folder, first, "--do_train", "--do_eval",
+               bert_config_file=tmp_path / "config.json")
+  assert result.returncode == 0, result.stderr
+  assert "masked_lm_accuracy" in (first / "eval_results.txt").read_text()
+  tiny.assert_fails(
+      run(folder, tmp_path / "new", "--do_train", init_checkpoint=first),
+      'the model is of the layout "zh"', "of the layout %s (" % layout)
+  assert not (tmp_path / "new").exists()
+
+
 def test_a_run_goes_on_only_with_its_own_config(folder, tmp_path):
   with tf.Graph().as_default(), tf.Session() as session:
     tf.train.get_or_create_global_step()
