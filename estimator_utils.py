@@ -333,10 +333,12 @@ def check_resume_config(bert_config, output_dir):
   """Compares a config with that of the run whose checkpoints are there.
 
   Raises:
-    ValueError: a key differs.
+    ValueError: the layout or a key differs.
   """
-  if tf.train.latest_checkpoint(output_dir) is None:
+  latest = tf.train.latest_checkpoint(output_dir)
+  if latest is None:
     return
+  _check_layout(bert_config.layout, latest)
   message = _config_difference(bert_config, output_dir,
                                _VISIBLE_KEYS + _INVISIBLE_KEYS)
   if message:

@@ -268,24 +268,13 @@ class AlbertConfig(BertConfig):
   Those are of its xxlarge model; `down_scale_factor` has no effect, as there.
   """
 
-  def __init__(self,
-               vocab_size,
-               embedding_size=128,
-               hidden_size=4096,
-               num_hidden_layers=12,
-               num_hidden_groups=1,
-               num_attention_heads=64,
-               intermediate_size=16384,
-               inner_group_num=1,
-               down_scale_factor=1,
-               hidden_act="gelu",
-               hidden_dropout_prob=0,
-               attention_probs_dropout_prob=0,
-               max_position_embeddings=512,
-               type_vocab_size=2,
-               initializer_range=0.02,
-               layout="google",
-               **options):
+  def __init__(self, vocab_size, embedding_size=128, hidden_size=4096,
+               num_hidden_layers=12, num_hidden_groups=1,
+               num_attention_heads=64, intermediate_size=16384,
+               inner_group_num=1, down_scale_factor=1, hidden_act="gelu",
+               hidden_dropout_prob=0, attention_probs_dropout_prob=0,
+               max_position_embeddings=512, type_vocab_size=2,
+               initializer_range=0.02, layout="google", **options):
     """Constructs a configuration; arguments as BertConfig's."""
     super(AlbertConfig, self).__init__(
         vocab_size, hidden_size, num_hidden_layers, num_attention_heads,
@@ -337,14 +326,8 @@ class BertModel(object):
     pooled_output = model.get_pooled_output()  # [2, 312]
   """
 
-  def __init__(self,
-               config,
-               is_training,
-               input_ids,
-               input_mask=None,
-               token_type_ids=None,
-               use_one_hot_embeddings=False,
-               scope=None):
+  def __init__(self, config, is_training, input_ids, input_mask=None,
+               token_type_ids=None, use_one_hot_embeddings=False, scope=None):
     """Builds the graph of the model.
 
     Args:
@@ -430,23 +413,16 @@ class BertModel(object):
   def _build_encoder(self, config, input_mask):
     """Sets `all_encoder_layers` and `sequence_output`."""
     input_tensor = self.embedding_output
-    input_shape = get_shape_list(input_tensor)
-    if input_shape[-1] != config.hidden_size:
-      input_tensor = reshape_from_matrix(dense(
-          reshape_to_matrix(input_tensor), config.hidden_size, None,
-          config.initializer_range, "embedding_hidden_mapping_in"),
-                                         input_shape)
+    if input_tensor.shape.as_list()[-1] != config.hidden_size:
+      mapped = dense(reshape_to_matrix(input_tensor), config.hidden_size, None,
+                     config.initializer_range, "embedding_hidden_mapping_in")
+      input_tensor = reshape_from_matrix(mapped, get_shape_list(input_tensor))
     self.all_encoder_layers = _encoder(
-        input_tensor,
+        config.ln_type, _layer_scopes(config), input_tensor,
         _mask_to_bias(tf.expand_dims(input_mask, axis=1)),
-        _layer_scopes(config),
-        num_attention_heads=config.num_attention_heads,
-        intermediate_size=config.intermediate_size,
-        intermediate_act_fn=get_activation(config.hidden_act),
-        hidden_dropout_prob=config.hidden_dropout_prob,
-        attention_probs_dropout_prob=config.attention_probs_dropout_prob,
-        initializer_range=config.initializer_range,
-        ln_type=config.ln_type)
+        config.num_attention_heads, config.intermediate_size,
+        get_activation(config.hidden_act), config.hidden_dropout_prob,
+        config.attention_probs_dropout_prob, config.initializer_range)
     if config.final_layer_norm:
       self.all_encoder_layers[-1] = layer_norm(
           self.all_encoder_layers[-1], name="final_layer_norm")
@@ -498,9 +474,7 @@ AlbertModel = BertModel
 # ----------------------------------------------------------------- embeddings
 
 
-def embedding_lookup(input_ids,
-                     vocab_size,
-                     embedding_size=128,
+def embedding_lookup(input_ids, vocab_size, embedding_size=128,
                      initializer_range=0.02,
                      word_embedding_name="word_embeddings",
                      use_one_hot_embeddings=False):
@@ -533,11 +507,8 @@ def embedding_lookup(input_ids,
           embedding_table)
 
 
-def embedding_lookup_factorized(input_ids,
-                                vocab_size,
-                                hidden_size,
-                                embedding_size=128,
-                                initializer_range=0.02,
+def embedding_lookup_factorized(input_ids, vocab_size, hidden_size,
+                                embedding_size=128, initializer_range=0.02,
                                 word_embedding_name="word_embeddings",
                                 use_one_hot_embeddings=False):
   """Looks up token embeddings of E columns and projects them to H.
@@ -545,14 +516,10 @@ def embedding_lookup_factorized(input_ids,
   V * E + E * H parameters stand in place of V * H.
 
   Args:
-    input_ids: int32 Tensor [B, S] (or [B, S, 1]).
-    vocab_size: int, V.
+    input_ids: as in `embedding_lookup`, like all that is not listed here.
     hidden_size: int, H.
-    embedding_size: int, E.
-    initializer_range: float, standard deviation of the initial values.
     word_embedding_name: string, name of the table; the projection's has "_2"
       appended.
-    use_one_hot_embeddings: bool; a matrix product instead of `tf.gather`.
 
   Returns:
     (float Tensor [B, S, H], the table [V, E], the projection [E, H]).
@@ -571,16 +538,13 @@ def embedding_lookup_factorized(input_ids,
           project_variable)
 
 
-def embedding_postprocessor(input_tensor,
-                            use_token_type=False,
-                            token_type_ids=None,
-                            token_type_vocab_size=16,
+def embedding_postprocessor(input_tensor, use_token_type=False,
+                            token_type_ids=None, token_type_vocab_size=16,
                             token_type_embedding_name="token_type_embeddings",
                             use_position_embeddings=True,
                             position_embedding_name="position_embeddings",
                             initializer_range=0.02,
-                            max_position_embeddings=512,
-                            dropout_prob=0.1):
+                            max_position_embeddings=512, dropout_prob=0.1):
   """Adds segment and position embeddings, then norm and dropout.
 
   Args:
@@ -745,15 +709,7 @@ def _join(weights):
 
 def _split_heads(input_tensor, batch_size, seq_length, parts, num_heads,
                  size_per_head):
-  """Splits joined projections into parts and heads.
-
-  Args:
-    input_tensor: float Tensor [B * S, parts * N * D].
-    batch_size: int or scalar Tensor, B.
-    seq_length: int or scalar Tensor, S.
-    parts: int, how many projections are joined.
-    num_heads: int, N.
-    size_per_head: int, D.
+  """Splits joined projections [B * S, parts * N * D] into parts and heads.
 
   Returns:
     List of `parts` float Tensors [B, N, S, D].
@@ -768,9 +724,7 @@ def _attend(query, key, value, attention_bias, dropout_prob):
   """Scaled dot-product attention of every head.
 
   Args:
-    query: float Tensor [B, N, F, D].
-    key: float Tensor [B, N, T, D].
-    value: float Tensor [B, N, T, D].
+    query: float Tensor [B, N, F, D]; key and value: [B, N, T, D].
     attention_bias: float32 Tensor that broadcasts to [B, N, F, T], or None.
     dropout_prob: float, dropout of the attention probabilities.
 
@@ -793,20 +747,12 @@ def _attend(query, key, value, attention_bias, dropout_prob):
   return tf.reshape(context, [-1, num_heads * size_per_head])
 
 
-def attention_layer(from_tensor,
-                    to_tensor,
-                    attention_mask=None,
-                    num_attention_heads=1,
-                    size_per_head=512,
-                    query_act=None,
-                    key_act=None,
-                    value_act=None,
-                    attention_probs_dropout_prob=0.0,
-                    initializer_range=0.02,
-                    do_return_2d_tensor=False,
-                    batch_size=None,
-                    from_seq_length=None,
-                    to_seq_length=None):
+def attention_layer(from_tensor, to_tensor, attention_mask=None,
+                    num_attention_heads=1, size_per_head=512, query_act=None,
+                    key_act=None, value_act=None,
+                    attention_probs_dropout_prob=0.0, initializer_range=0.02,
+                    do_return_2d_tensor=False, batch_size=None,
+                    from_seq_length=None, to_seq_length=None):
   """Multi-headed attention from `from_tensor` to `to_tensor`.
 
   Vaswani et al., https://arxiv.org/abs/1706.03762, section 3.2. The variables
@@ -889,19 +835,13 @@ def gelu(x):
   return x * (0.5 + 0.5 * tf.tanh(inner))
 
 
-def transformer_model(input_tensor,
-                      attention_mask=None,
-                      hidden_size=768,
-                      num_hidden_layers=12,
-                      num_attention_heads=12,
-                      intermediate_size=3072,
-                      intermediate_act_fn=gelu,
+def transformer_model(input_tensor, attention_mask=None, hidden_size=768,
+                      num_hidden_layers=12, num_attention_heads=12,
+                      intermediate_size=3072, intermediate_act_fn=gelu,
                       hidden_dropout_prob=0.1,
-                      attention_probs_dropout_prob=0.1,
-                      initializer_range=0.02,
+                      attention_probs_dropout_prob=0.1, initializer_range=0.02,
                       do_return_all_layers=False,
-                      share_parameter_across_layers=True,
-                      shared_type=None,
+                      share_parameter_across_layers=True, shared_type=None,
                       adapter_fn=None):
   """Post-LN transformer encoder: norm(x + block(x)), as BERT's.
 
@@ -934,32 +874,22 @@ def transformer_model(input_tensor,
   """
   if shared_type is None:
     shared_type = "all" if share_parameter_across_layers else "none"
-  return _checked_encoder(
-      input_tensor, attention_mask, hidden_size, do_return_all_layers,
-      num_hidden_layers=num_hidden_layers,
-      num_attention_heads=num_attention_heads,
-      intermediate_size=intermediate_size,
-      intermediate_act_fn=intermediate_act_fn,
-      hidden_dropout_prob=hidden_dropout_prob,
-      attention_probs_dropout_prob=attention_probs_dropout_prob,
-      initializer_range=initializer_range,
-      ln_type="postln", shared_type=shared_type, adapter_fn=adapter_fn)
+  return _public_transformer(
+      "postln", shared_type, input_tensor, attention_mask, hidden_size,
+      num_hidden_layers, do_return_all_layers, num_attention_heads,
+      intermediate_size, intermediate_act_fn, hidden_dropout_prob,
+      attention_probs_dropout_prob, initializer_range, adapter_fn)
 
 
-def prelln_transformer_model(input_tensor,
-                             attention_mask=None,
-                             hidden_size=768,
-                             num_hidden_layers=12,
-                             num_attention_heads=12,
-                             intermediate_size=3072,
-                             intermediate_act_fn=gelu,
-                             hidden_dropout_prob=0.1,
+def prelln_transformer_model(input_tensor, attention_mask=None,
+                             hidden_size=768, num_hidden_layers=12,
+                             num_attention_heads=12, intermediate_size=3072,
+                             intermediate_act_fn=gelu, hidden_dropout_prob=0.1,
                              attention_probs_dropout_prob=0.1,
                              initializer_range=0.02,
                              do_return_all_layers=False,
                              share_parameter_across_layers=True,
-                             shared_type="all",
-                             adapter_fn=None):
+                             shared_type="all", adapter_fn=None):
   """Pre-LN transformer encoder: x + block(norm(x)).
 
   There is no norm after the last layer (`final_layer_norm` of the config adds
@@ -979,21 +909,16 @@ def prelln_transformer_model(input_tensor,
   """
   if shared_type is None or not share_parameter_across_layers:
     shared_type = "none"
-  return _checked_encoder(
-      input_tensor, attention_mask, hidden_size, do_return_all_layers,
-      num_hidden_layers=num_hidden_layers,
-      num_attention_heads=num_attention_heads,
-      intermediate_size=intermediate_size,
-      intermediate_act_fn=intermediate_act_fn,
-      hidden_dropout_prob=hidden_dropout_prob,
-      attention_probs_dropout_prob=attention_probs_dropout_prob,
-      initializer_range=initializer_range,
-      ln_type="preln", shared_type=shared_type, adapter_fn=adapter_fn)
+  return _public_transformer(
+      "preln", shared_type, input_tensor, attention_mask, hidden_size,
+      num_hidden_layers, do_return_all_layers, num_attention_heads,
+      intermediate_size, intermediate_act_fn, hidden_dropout_prob,
+      attention_probs_dropout_prob, initializer_range, adapter_fn)
 
 
-def _checked_encoder(input_tensor, attention_mask, hidden_size,
-                     do_return_all_layers, num_hidden_layers, shared_type,
-                     num_attention_heads, **encoder_args):
+def _public_transformer(ln_type, shared_type, input_tensor, attention_mask,
+                        hidden_size, num_hidden_layers, do_return_all_layers,
+                        num_attention_heads, *encoder_args):
   """What both public transformers do around `_encoder`."""
   width = get_shape_list(input_tensor, expected_rank=3)[2]
   if width != hidden_size:
@@ -1006,9 +931,8 @@ def _checked_encoder(input_tensor, attention_mask, hidden_size,
   _check_choice("shared_type", shared_type, SHARED_TYPES)
   bias = None if attention_mask is None else _mask_to_bias(attention_mask)
   layers = _encoder(
-      input_tensor, bias,
-      [_zh_scopes(index, shared_type) for index in range(num_hidden_layers)],
-      num_attention_heads, **encoder_args)
+      ln_type, _zh_layers(num_hidden_layers, shared_type), input_tensor, bias,
+      num_attention_heads, *encoder_args)
   return layers if do_return_all_layers else layers[-1]
 
 
@@ -1020,17 +944,16 @@ LayerScopes = collections.namedtuple(
 
 
 def _layer_scopes(config):
-  """The LayerScopes of every layer of the encoder, by the config's layout."""
+  """The LayerScopes of every layer, by the config's layout."""
   num_layers = config.num_hidden_layers
-  if config.layout != "google":
-    # Plain BERT's are those of albert_zh's layers that share nothing.
-    return [_zh_scopes(index, config.shared_type)
-            for index in range(num_layers)]
-  # The quotient first, as the peer has it: its rounding decides the group.
-  return [_google_scopes(int(index / num_layers * config.num_hidden_groups),
-                         inner)
-          for index in range(num_layers)
-          for inner in range(config.inner_group_num)]
+  if config.layout == "google":
+    # The quotient first, as the peer has it: its rounding decides the group.
+    groups = [int(layer / num_layers * config.num_hidden_groups)
+              for layer in range(num_layers)]
+    return [_google_scopes(group, inner_group) for group in groups
+            for inner_group in range(config.inner_group_num)]
+  # Plain BERT's names are those of albert_zh's layers that share nothing.
+  return _zh_layers(num_layers, config.shared_type)
 
 
 def _google_scopes(group, inner_group):
@@ -1045,19 +968,22 @@ def _google_scopes(group, inner_group):
       output_norm=block + "LayerNorm_1")
 
 
-def _zh_scopes(layer_idx, shared_type):
-  """Scopes of a layer in albert_zh's layout."""
-  layer = "layer_%d" % layer_idx if shared_type == "none" else "layer_shared"
-  attention_suffix = "_%d" % layer_idx if shared_type == "ffn" else ""
-  ffn_suffix = "_%d" % layer_idx if shared_type == "attention" else ""
-  attention = "%s/attention%s" % (layer, attention_suffix)
-  return LayerScopes(
-      attention_self=attention + "/self",
-      attention_output=attention + "/output/dense",
-      attention_norm=attention + "/output/LayerNorm",
-      intermediate="%s/intermediate%s/dense" % (layer, ffn_suffix),
-      output="%s/output%s/dense" % (layer, ffn_suffix),
-      output_norm="%s/output%s/LayerNorm" % (layer, ffn_suffix))
+def _zh_layers(num_layers, shared_type):
+  """Scopes of all layers in albert_zh's layout."""
+  layers = []
+  for index in range(num_layers):
+    own = "_%d" % index
+    layer = "layer" + own if shared_type == "none" else "layer_shared"
+    ffn = own if shared_type == "attention" else ""
+    attention = "%s/attention%s" % (layer, own if shared_type == "ffn" else "")
+    layers.append(LayerScopes(
+        attention_self=attention + "/self",
+        attention_output=attention + "/output/dense",
+        attention_norm=attention + "/output/LayerNorm",
+        intermediate="%s/intermediate%s/dense" % (layer, ffn),
+        output="%s/output%s/dense" % (layer, ffn),
+        output_norm="%s/output%s/LayerNorm" % (layer, ffn)))
+  return layers
 
 
 class _ScopeVariables(object):
@@ -1080,17 +1006,17 @@ def _joined_attention_variables(width, initializer_range, dtype):
                                     dtype))
 
 
-def _encoder(input_tensor, attention_bias, layer_scopes, num_attention_heads,
-             intermediate_size, intermediate_act_fn, hidden_dropout_prob,
-             attention_probs_dropout_prob, initializer_range, ln_type,
-             adapter_fn=None):
+def _encoder(ln_type, layer_scopes, input_tensor, attention_bias,
+             num_attention_heads, intermediate_size, intermediate_act_fn,
+             hidden_dropout_prob, attention_probs_dropout_prob,
+             initializer_range, adapter_fn=None):
   """The one transformer behind all norm positions, sharings and layouts.
 
   Args:
+    ln_type: "postln" or "preln".
+    layer_scopes: list of LayerScopes, one a layer.
     input_tensor: float Tensor [B, S, H].
     attention_bias: float32 Tensor [B, 1, S or 1, S], or None.
-    layer_scopes: list of LayerScopes, one a layer.
-    ln_type: "postln" or "preln".
     The others: see `transformer_model`.
 
   Returns:

@@ -62,8 +62,8 @@ def get_masked_lm_output(bert_config, input_tensor, output_weights,
     bert_config: BertConfig.
     input_tensor: float Tensor [B, S, H], the encoder's output.
     output_weights: Variable [V, E], the token embeddings.
-    project_weights: Variable [E, H], their projection; None in the layouts
-      that have none: the head's own dense layer leads to E columns there.
+    project_weights: Variable [E, H], their projection; None where the layout
+      has none: the head's dense layer then leads to the columns of the table.
     positions: int32 Tensor [B, P].
     label_ids: int32 Tensor [B, P].
     label_weights: float Tensor [B, P], 1 for predictions, 0 for padding.
@@ -73,11 +73,13 @@ def get_masked_lm_output(bert_config, input_tensor, output_weights,
     log_probs [B * P, V].
   """
   input_tensor = gather_indexes(input_tensor, positions)  # [B * P, H]
+  units = bert_config.hidden_size
+  if project_weights is None:
+    units = output_weights.shape.as_list()[1]
   with tf.variable_scope("cls/predictions"):
     with tf.variable_scope("transform"):
       input_tensor = modeling.dense(
-          input_tensor, output_weights.shape.as_list()[1]
-          if project_weights is None else bert_config.hidden_size,
+          input_tensor, units,
           modeling.get_activation(bert_config.hidden_act),
           bert_config.initializer_range)
       input_tensor = modeling.layer_norm(input_tensor)

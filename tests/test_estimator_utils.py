@@ -161,3 +161,10 @@ def test_the_grouped_feed_forward_variant_is_refused_by_name(tmp_path, name):
                        CONFIGS[name]["layout"]):
       estimator_utils.check_init_config(make_config(name), checkpoint,
                                         allow_partial)
+
+
+def test_a_run_goes_on_only_with_a_checkpoint_of_its_layout(checkpoints):
+  output_dir = os.path.dirname(checkpoints["google"])
+  estimator_utils.check_resume_config(make_config("google"), output_dir)
+  with pytest.raises(ValueError, match='layout "bert".* of the layout google'):
+    estimator_utils.check_resume_config(make_config("bert"), output_dir)

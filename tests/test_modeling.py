@@ -27,6 +27,13 @@ def tiny_config(**changes):
   return modeling.BertConfig(**values)
 
 
+def layout_config(layout, **changes):
+  """A tiny config with what is the layout's own."""
+  own = {"zh": {}, "google": {"inner_group_num": 2},
+         "bert": {"embedding_size": None, "shared_type": "none"}}[layout]
+  return tiny_config(layout=layout, **dict(own, **changes))
+
+
 def tiny_inputs():
   input_ids = np.array([[2, 5, 6, 7, 3], [2, 8, 3, 0, 0]], np.int32)
   return input_ids, (input_ids > 0).astype(np.int32)
@@ -349,11 +356,7 @@ def test_config_file_errors(tmp_path):
     ("bert", 16, 16, [30, 16], 2)])
 def test_shapes_and_getters(layout, words, embeddings, table, num_outputs):
   input_ids, input_mask = tiny_inputs()
-  config = tiny_config(layout=layout)
-  if layout == "google":
-    config.inner_group_num = 2
-  if layout == "bert":
-    config.embedding_size = None
+  config = layout_config(layout)
   model = modeling.BertModel(config, True, tf.constant(input_ids),
                              tf.constant(input_mask))
   assert model.get_word_embedding_output().shape.as_list() == [2, 5, words]
@@ -373,9 +376,8 @@ def test_shapes_and_getters(layout, words, embeddings, table, num_outputs):
 @pytest.mark.parametrize("is_training", [True, False])
 @pytest.mark.parametrize("layout", modeling.LAYOUTS)
 def test_every_op_is_used(graph, ln_type, is_training, layout):
-  config = tiny_config(ln_type=ln_type, hidden_dropout_prob=0.1,
-                       attention_probs_dropout_prob=0.1, layout=layout,
-                       embedding_size=None if layout == "bert" else 8)
+  config = layout_config(layout, ln_type=ln_type, hidden_dropout_prob=0.1,
+                         attention_probs_dropout_prob=0.1)
   model = modeling.BertModel(
       config, is_training, tf.placeholder(tf.int32, [2, 5]),
       tf.placeholder(tf.int32, [2, 5]), tf.placeholder(tf.int32, [2, 5]))
@@ -700,7 +702,8 @@ def test_layer_norm_in_half_precision_is_computed_in_float32():
   np.testing.assert_allclose(run(output), exact, atol=2e-3)
 
 
-def test_a_getter_may_hand_out_bfloat16_variables():
+@pytest.mark.parametrize("layout", modeling.LAYOUTS)
+def test_a_getter_may_hand_out_bfloat16_variables(layout):
   """As a TPU's bfloat16 scope does: weights stay float32, products do not."""
   def half(getter, **kwargs):
     return tf.cast(getter(**dict(kwargs, dtype=tf.float32)), tf.bfloat16)
@@ -714,7 +717,8 @@ def test_a_getter_may_hand_out_bfloat16_variables():
             "masked_lm_weights": tf.ones([2, 1]),
             "next_sentence_labels": tf.constant([[0], [1]])}
   with tf.variable_scope("half", custom_getter=half):
-    model, masked_lm, next_sentence = build_with_heads(tiny_config(), inputs)
+    model, masked_lm, next_sentence = build_with_heads(
+        layout_config(layout), inputs)
   assert model.get_sequence_output().dtype == tf.bfloat16
   assert masked_lm.loss.dtype == next_sentence.loss.dtype == tf.float32
   assert {v.dtype.base_dtype for v in tf.trainable_variables()} == {
@@ -734,7 +738,7 @@ def test_embedding_lookup_without_projection():
   output, table = modeling.embedding_lookup(
       tf.constant([[[1], [2]]]), vocab_size=5, embedding_size=3)
   found, weights = run([output, table])
-  np.testing.assert_array_equal(found, weights[[[1, 2]]])
+  np.testing.assert_array_equal(found, weights[np.array([[1, 2]])])
 
 
 def test_gather_indexes():
