@@ -56,25 +56,14 @@ _IGNORED_KEYS = frozenset([
 class BertConfig(object):
   """Configuration of a model: every key, its default and its meaning."""
 
-  def __init__(self,
-               vocab_size,
-               hidden_size=768,
-               num_hidden_layers=12,
-               num_attention_heads=12,
-               intermediate_size=3072,
-               hidden_act="gelu",
-               hidden_dropout_prob=0.1,
-               attention_probs_dropout_prob=0.1,
-               max_position_embeddings=512,
-               type_vocab_size=16,
-               initializer_range=0.02,
-               embedding_size=_BY_LAYOUT,
-               ln_type="postln",
-               shared_type=_BY_LAYOUT,
-               layout="zh",
-               final_layer_norm=False,
-               num_hidden_groups=1,
-               inner_group_num=1):
+  def __init__(self, vocab_size, hidden_size=768, num_hidden_layers=12,
+               num_attention_heads=12, intermediate_size=3072,
+               hidden_act="gelu", hidden_dropout_prob=0.1,
+               attention_probs_dropout_prob=0.1, max_position_embeddings=512,
+               type_vocab_size=16, initializer_range=0.02,
+               embedding_size=_BY_LAYOUT, ln_type="postln",
+               shared_type=_BY_LAYOUT, layout="zh", final_layer_norm=False,
+               num_hidden_groups=1, inner_group_num=1):
     """Constructs a configuration; its sizes are checked by `validate`.
 
     Args:
@@ -701,12 +690,6 @@ def _attention_variables(from_width, to_width, units, initializer_range,
   return weights
 
 
-def _join(weights):
-  """Puts dense layers of one input side by side: one product, not several."""
-  return Dense(tf.concat([w.kernel for w in weights], axis=1),
-               tf.concat([w.bias for w in weights], axis=0))
-
-
 def _split_heads(input_tensor, batch_size, seq_length, parts, num_heads,
                  size_per_head):
   """Splits joined projections [B * S, parts * N * D] into parts and heads.
@@ -1002,8 +985,10 @@ class _ScopeVariables(object):
 
 
 def _joined_attention_variables(width, initializer_range, dtype):
-  return _join(_attention_variables(width, width, width, initializer_range,
-                                    dtype))
+  """Query, key and value side by side: one product, not three."""
+  weights = _attention_variables(width, width, width, initializer_range, dtype)
+  return Dense(tf.concat([w.kernel for w in weights], axis=1),
+               tf.concat([w.bias for w in weights], axis=0))
 
 
 def _encoder(ln_type, layer_scopes, input_tensor, attention_bias,
