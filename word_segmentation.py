@@ -67,8 +67,9 @@ class Segmenter(object):
 class RustSegmenter(object):
   """The same dictionary and algorithm in Rust, by the package rjieba.
 
-  Its cuts differ from jieba's inside runs of Latin letters, digits and signs
-  (jieba takes "3.5%" for one word), hardly ever in Chinese text.
+  Its cuts differ from jieba's in strings of Latin letters, digits and signs (it
+  keeps "10:20-17:00" and "pvc-c" together where jieba cuts at the hyphen), which
+  is in 1 % of the lines of news. In Chinese words no difference is known.
   """
 
   def __init__(self, user_dict=None):
