@@ -9,11 +9,13 @@ was read. Tokens know their characters, so they are grouped by span and never
 rewritten.
 """
 
+import atexit
 import collections
 import io
 import itertools
 import os
 import re
+import shutil
 import tempfile
 
 import tokenization
@@ -140,6 +142,7 @@ def _private_cache_dir():
     os.makedirs(path, mode=0o700, exist_ok=True)
   except OSError:
     path = tempfile.mkdtemp(prefix="chinese_albert_")
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
   return path
 
 
