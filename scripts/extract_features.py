@@ -35,6 +35,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 if ROOT not in sys.path:
   sys.path.insert(0, ROOT)
 
+from build_vocab import at_least
+from build_vocab import boolean
 import estimator_utils
 import modeling
 import run_classifier
@@ -281,28 +283,6 @@ WRITERS = {".npz": write_npz, ".jsonl": write_jsonl}
 
 
 # ------------------------------------------------------------------------ main
-
-
-def boolean(text):
-  values = {"true": True, "t": True, "1": True,
-            "false": False, "f": False, "0": False}
-  if text.lower() not in values:
-    raise argparse.ArgumentTypeError("found %r, expected True or False" % text)
-  return values[text.lower()]
-
-
-def at_least(minimum):
-  """Returns a function that reads an int of at least that much."""
-  def read(text):
-    try:
-      number = int(text)
-    except ValueError:
-      number = minimum - 1
-    if number < minimum:
-      raise argparse.ArgumentTypeError(
-          "found %r, expected a whole number of at least %d" % (text, minimum))
-    return number
-  return read
 
 
 def layer_list(text):

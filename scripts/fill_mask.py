@@ -25,6 +25,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 if ROOT not in sys.path:
   sys.path.insert(0, ROOT)
 
+from build_vocab import at_least
 import estimator_utils
 import extract_features
 import modeling
@@ -175,7 +176,7 @@ def parse_arguments(argv):
   parser.add_argument("texts", nargs="*", metavar="TEXT",
                       help="texts with [MASK]")
   extract_features.add_model_arguments(parser)
-  parser.add_argument("--top_k", type=extract_features.at_least(1), default=5,
+  parser.add_argument("--top_k", type=at_least(1), default=5,
                       help="candidates for each [MASK] (5)")
   parser.add_argument("--json", action="store_true",
                       help="print JSON, an object a text")
