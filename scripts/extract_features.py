@@ -50,8 +50,8 @@ CASING_FILES = (run_classifier.CLASSIFIER_NAME, "metadata.json")
 # ---------------------------------------------------------- model and its files
 
 
-# checkpoint: path; bert_config: BertConfig; tokenizer: FullTokenizer;
-# max_seq_length: int, the longest input.
+# What a tool runs: the path of a checkpoint, its BertConfig and FullTokenizer,
+# and the length of the longest input.
 Model = collections.namedtuple(
     "Model", ["checkpoint", "bert_config", "tokenizer", "max_seq_length"])
 
