@@ -4,9 +4,9 @@
       --vocab_file=tiny/vocab.txt --init_checkpoint=tiny/albert_model.ckpt \\
       今天天气很好
 
-Runs on TensorFlow 2.6 to 2.15, eagerly, in `tf.function` and in `Model.fit`.
-From this project it needs modeling.py, bert_utils.py and, for text,
-tokenization.py.
+Runs eagerly, in `tf.function` and in `Model.fit`, on TensorFlow 2 with Keras 2:
+tested on 2.15. From this project it needs modeling.py, bert_utils.py and, for
+text, tokenization.py.
 """
 
 import argparse

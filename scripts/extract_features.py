@@ -70,6 +70,8 @@ def read_model(options, never_split=()):
     ValueError: something is missing or does not fit together.
   """
   checkpoint = estimator_utils.check_init_checkpoint(options.init_checkpoint)
+  if not checkpoint:
+    raise ValueError("--init_checkpoint is empty; give a checkpoint")
   folder = os.path.dirname(checkpoint)
   config_file = options.bert_config_file or find_config(folder)
   bert_config = modeling.BertConfig.from_json_file(config_file)

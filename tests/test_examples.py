@@ -28,7 +28,7 @@ INPUTS = {
 
 needs_keras = pytest.mark.skipif(
     not hasattr(tf.keras.utils, "track_tf1_style_variables"),
-    reason="needs TensorFlow 2.6 to 2.15")
+    reason="needs TensorFlow 2 with Keras 2")
 
 
 def write_checkpoint(folder, **changes):

@@ -191,6 +191,7 @@ def test_casing_is_that_of_the_run(tmp_path, name):
 
 @pytest.mark.parametrize("changes,parts", [
     ({"init_checkpoint": "{folder}/none"}, ["--init_checkpoint", "none"]),
+    ({"init_checkpoint": ""}, ["--init_checkpoint is empty"]),
     ({"max_seq_length": 33}, ["--max_seq_length 33", "32"]),
     ({"layers": "2"}, ["--layers: 2 is no layer", "0 to 1", "-1 to -2"]),
     ({"layers": "last"}, ["--layers", "found 'last'"]),

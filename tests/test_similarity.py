@@ -211,7 +211,7 @@ def test_batches_are_sorted_and_padded_to_their_longest():
   assert [row["sum"] for row in rows] == [10, 35, 15, 30]
 
 
-def test_rows_do_not_depend_on_their_batch(trained, classifier):
+def test_rows_do_not_depend_on_their_batch(classifier):
   alone = np.concatenate([classifier.predict([text]) for text in TEXTS])
   for batch_size in (1, 2, 50):
     classifier.batch_size = batch_size
@@ -296,7 +296,7 @@ def test_json_lines_of_a_file(trained, classifier, tmp_path):
   assert sorted(os.listdir(str(tmp_path))) == ["answers.jsonl", "texts.txt"]
 
 
-def test_standard_input_in_parts(trained, classifier, monkeypatch, capsysbinary):
+def test_standard_input_in_parts(trained, classifier):
   texts = ["我", ("他", "她"), "今天", "好", "你在哪"]
   assert list(similarity.in_parts(iter(texts), 2)) == [
       texts[:2], texts[2:4], texts[4:]]
@@ -339,6 +339,8 @@ def test_what_the_command_says(trained, tmp_path):
   assert_fails(run(trained, "--interactive", "我"), "leave out the texts")
   assert_fails(run(trained, "我", output_file=tmp_path / "no" / "file"),
                "there is no folder")
+  assert_fails(run(trained, "我", checkpoint=tmp_path / "model.ckpt-9"),
+               "there is no checkpoint", "model.ckpt-9")
   assert_fails(run(trained, "我", topk=2), "Unknown command line flag 'topk'")
   output_file = tmp_path / "out"
   assert_fails(run(trained, stdin="我\n".encode("utf-8") + b"\xb0\xa1\n",
