@@ -25,7 +25,8 @@ names), of a classifier classifier.json with the labels, and for --formats:
 Every file is loaded again and compared. The table of it has the size, the
 largest difference (probabilities; vectors of an encoder), in how many places
 the best label or token is the same, and the median time of one text at
---max_seq_length. Without --test_file the texts are random tokens.
+--max_seq_length, of all but the SavedModel on one core. Without --test_file the
+texts are random tokens.
 """
 
 import argparse
@@ -242,7 +243,7 @@ def load_saved_model(folder):
 
 def load_tflite(path):
   """Loads a TensorFlow Lite model by its signature."""
-  interpreter = tf2.lite.Interpreter(path, num_threads=_num_cores())
+  interpreter = tf2.lite.Interpreter(path, num_threads=1)
   interpreter.allocate_tensors()
   runner = interpreter.get_signature_runner(SIGNATURE)
   return lambda arrays: runner(**arrays)
@@ -255,17 +256,11 @@ def load_onnx(path):
   except ImportError:
     return None
   options = onnxruntime.SessionOptions()
-  options.intra_op_num_threads = _num_cores()
+  options.intra_op_num_threads = 1
   session = onnxruntime.InferenceSession(path, options,
                                          providers=["CPUExecutionProvider"])
   names = [output.name for output in session.get_outputs()]
   return lambda arrays: dict(zip(names, session.run(names, arrays)))
-
-
-def _num_cores():
-  if hasattr(os, "sched_getaffinity"):
-    return len(os.sched_getaffinity(0))
-  return os.cpu_count() or 1
 
 
 # ------------------------------------------------------------------ conversion
@@ -335,7 +330,7 @@ Row = collections.namedtuple("Row", ["name", "num_bytes", "delta", "same",
 
 
 def make_inputs(source, texts=None):
-  """Inputs of one text each, padded to the longest.
+  """Inputs of one text each, padded to the source's max_seq_length.
 
   Args:
     source: Source.
