@@ -398,15 +398,17 @@ def agreement(source, function, reference, inputs):
     (largest difference, how many decisions are the same, how many there are);
     (difference, None, None) of an encoder.
   """
-  delta, same, places = 0.0, 0, 0
+  deltas, same, places = [], 0, 0
   for arrays in inputs:
     length = int(arrays["input_mask"].sum())
     ours, theirs = [compared(source, each(arrays), length)
                     for each in (function, reference)]
-    delta = max(delta, float(np.abs(ours - theirs).max()))
+    deltas.append(np.abs(ours - theirs).max())
     decisions = np.argmax(ours, axis=-1) == np.argmax(theirs, axis=-1)
     same += int(decisions.sum())
     places += decisions.size
+  # Unlike the built-in max, numpy's lets no NaN go under.
+  delta = float(np.max(deltas))
   if source.kind == "encoder":
     return delta, None, None
   return delta, same, places
