@@ -99,12 +99,15 @@ def read_source(options):
     model = extract_features.read_model(options)
     return Source(options.model, model, _vocab_file(options, model), None)
   options = argparse.Namespace(**vars(options))
-  folder = options.init_checkpoint
-  if tf.gfile.IsDirectory(folder):
-    options.init_checkpoint = run_classifier.best_checkpoint(folder)
+  if tf.gfile.IsDirectory(options.init_checkpoint):
+    settings = run_classifier.read_classifier(options.init_checkpoint)
+    options.init_checkpoint = run_classifier.best_checkpoint(
+        options.init_checkpoint)
   else:
-    folder = os.path.dirname(folder)
-  settings = run_classifier.read_classifier(folder)
+    options.init_checkpoint = estimator_utils.check_init_checkpoint(
+        options.init_checkpoint)
+    settings = run_classifier.read_classifier(
+        os.path.dirname(options.init_checkpoint) or ".")
   if options.max_seq_length is None:
     options.max_seq_length = settings["max_seq_length"]
   model = extract_features.read_model(options)
@@ -652,8 +655,9 @@ def main(argv=None):
                   args.tflite_shape == "resizable", texts)
   packages = ["tensorflow"] + ["tf2onnx", "onnxruntime"] * (
       "onnx" in args.formats)
-  print("%s of %s: %s\n" % (args.model, source.model.checkpoint,
-                            args.export_dir))
+  print("%s of %s, %s: %s\n" % (
+      args.model, args.init_checkpoint,
+      os.path.basename(source.model.checkpoint), args.export_dir))
   print(format_table(rows))
   print("saved_model is compared with the checkpoint, the others with it, on"
         " %s\nof at most %d tokens, a text at a time\n%s" % (

@@ -401,11 +401,14 @@ def test_what_the_command_refuses(checkpoints, tmp_path, capsys, arguments,
   assert not os.listdir(str(tmp_path))
 
 
-def test_an_encoder_is_no_classifier(checkpoints, tmp_path, capsys):
+@pytest.mark.parametrize("name,part", [
+    ("", "has no classifier.json"), ("model.ckpt-4", "has no classifier.json"),
+    ("model.ckpt-5", "--init_checkpoint: there is no checkpoint")])
+def test_what_is_no_classifier(checkpoints, tmp_path, capsys, name, part):
   message = run_main(
-      capsys, "--init_checkpoint=%s" % checkpoints["zh", "encoder"],
+      capsys, "--init_checkpoint=%s" % (checkpoints["zh", "encoder"] / name),
       "--export_dir=%s" % (tmp_path / "export"))
-  assert "has no classifier.json" in message
+  assert part in message
 
 
 def test_a_missing_package_is_named(monkeypatch):
