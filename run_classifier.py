@@ -1,4 +1,4 @@
-"""Fine-tunes ALBERT on a classification task: train, evaluate, predict.
+"""Fine-tunes ALBERT on a classification task: train, evaluate, predict, export.
 
   python run_classifier.py --task_name=lcqmc --data_dir=lcqmc \\
       --do_train --do_eval --do_predict \\
@@ -10,12 +10,14 @@
 
 Tasks are the table in `classifier_utils.py`; `tsv` and `jsonl` take any
 labelled file. Every checkpoint of the run is evaluated on the dev set, the
-best one predicts. Runs on TPU, GPU and CPU.
+best one predicts and, with --do_export, becomes a SavedModel. Runs on TPU, GPU
+and CPU.
 """
 
 import collections
 import json
 import os
+import sys
 
 from absl import app
 from absl import flags
@@ -41,6 +43,7 @@ FLAGS = flags.FLAGS
 # Beside the checkpoints: what a predictor has to know of the run.
 CLASSIFIER_NAME = "classifier.json"
 BEST_FOLDER = "best"
+EXPORT_FOLDER = "export"
 
 LOGGED = ("loss", "accuracy", "learning_rate", "gradient_norm")
 
@@ -315,9 +318,14 @@ class ClassifierRun(object):
       ValueError: says which input is at fault.
     """
     self.options = options
-    if not (options.do_train or options.do_eval or options.do_predict):
-      raise ValueError("at least one of --do_train, --do_eval and"
-                       " --do_predict must be given")
+    if not (options.do_train or options.do_eval or options.do_predict or
+            options.do_export):
+      raise ValueError("at least one of --do_train, --do_eval, --do_predict"
+                       " and --do_export must be given")
+    self.export_dir = options.export_dir or os.path.join(options.output_dir,
+                                                         EXPORT_FOLDER)
+    if options.do_export:
+      _export_model().check_export_dir(self.export_dir)
     self.bert_config = modeling.BertConfig.from_json_file(
         options.bert_config_file)
     self.bert_config.validate()
@@ -623,6 +631,21 @@ def _score(run, tpu_estimator, split, feature_file, checkpoint):
       probabilities.argmax(axis=-1), run.label_list)
 
 
+def export(run, checkpoint):
+  """Writes a checkpoint as a SavedModel."""
+  _export_model().export_classifier(checkpoint, run.export_dir)
+  tf.logging.info("SavedModel of %s: %s", checkpoint, run.export_dir)
+
+
+def _export_model():
+  """The module `scripts/export_model.py`, which needs this one."""
+  scripts = os.path.join(os.path.dirname(os.path.abspath(__file__)), "scripts")
+  if scripts not in sys.path:
+    sys.path.append(scripts)
+  import export_model
+  return export_model
+
+
 # ----------------------------------------------------------------------- main
 
 
@@ -639,9 +662,12 @@ def main(arguments):
     checkpoint = None
     if FLAGS.do_eval:
       checkpoint = evaluate(run, tpu_estimator)
+    if FLAGS.do_predict or FLAGS.do_export:
+      checkpoint = checkpoint or best_checkpoint(FLAGS.output_dir)
     if FLAGS.do_predict:
-      predict(run, tpu_estimator,
-              checkpoint or best_checkpoint(FLAGS.output_dir))
+      predict(run, tpu_estimator, checkpoint)
+    if FLAGS.do_export:
+      export(run, checkpoint)
 
 
 def define_flags():
@@ -668,6 +694,11 @@ def define_flags():
                     "Whether to evaluate every checkpoint on dev.")
   flags.DEFINE_bool("do_predict", False,
                     "Whether to predict the test set with the best one.")
+  flags.DEFINE_bool("do_export", False,
+                    "Whether to write the best one as a SavedModel.")
+  flags.DEFINE_string("export_dir", None,
+                      "Folder for it, a new one; default <output_dir>/%s." %
+                      EXPORT_FOLDER)
   for name, default in (("train_batch_size", 32), ("eval_batch_size", 8),
                         ("predict_batch_size", 8)):
     flags.DEFINE_integer(name, default, "Global batch size.", lower_bound=1)

@@ -108,6 +108,26 @@ def test_the_best_checkpoint_predicts_in_a_later_run_too(trained, model):
   assert "is reused" in result.stderr
 
 
+def test_the_best_checkpoint_is_exported(trained, model, tmp_path):
+  output_dir, data_dir, _ = trained
+  best = json.loads((output_dir / "eval_results.json").read_text())
+  export_dir = tmp_path / "new" / "export"
+  result = run(model, data_dir, output_dir, "--do_export",
+               export_dir=export_dir)
+  assert result.returncode == 0, result.stderr
+  described = json.loads((export_dir / "export.json").read_text())
+  assert described["checkpoint"] == os.path.basename(best["best_checkpoint"])
+  pairs = [("今天好", "好吗"), ("他", "她")]
+  np.testing.assert_allclose(
+      similarity.Classifier(str(export_dir)).predict(pairs),
+      similarity.Classifier(str(output_dir)).predict(pairs), atol=1e-6)
+  # Said before anything is trained, not after it.
+  result = run(model, data_dir, output_dir, "--do_train", "--do_export",
+               export_dir=export_dir)
+  tiny.assert_fails(result, "--export_dir %s exists already" % export_dir)
+  assert "Running training" not in result.stderr
+
+
 def test_predict_many_with_one_load(trained):
   output_dir, _, _ = trained
   pairs = [("我", "你"), ("他", "她")]
@@ -255,7 +275,7 @@ def test_a_folder_of_another_task(trained, model, tmp_path):
 
 
 @pytest.mark.parametrize("switches,flags,parts", [
-    ([], {}, ["--do_train, --do_eval and --do_predict"]),
+    ([], {}, ["--do_train, --do_eval, --do_predict and --do_export"]),
     (["--do_train"], {"task_name": "lcqcm"}, ["lcqcm", "lcqmc"]),
     (["--do_train"], {"vocab_file": "missing.txt"}, ["missing.txt"]),
     (["--do_train"], {"data_dir": "nowhere"}, ["nowhere", "train.txt"]),
