@@ -339,7 +339,7 @@ def find_sharing(names):
   """Which weights the layers of a model share, by its variables' names.
 
   Args:
-    names: list of variable names, of a graph or a checkpoint.
+    names: list (or dict) of variable names, of a graph or a checkpoint.
 
   Returns:
     OrderedDict, config key -> string or int, of the keys that the names tell:
@@ -411,7 +411,7 @@ def describe_slots(names):
   """Says in words which optimizer's slots a checkpoint holds.
 
   Args:
-    names: list of its variable names.
+    names: list (or dict) of its variable names.
 
   Returns:
     string, such as "optimizer slots lamb_m, lamb_v of 31 variables".

@@ -309,14 +309,14 @@ def _check_layout(layout, init_checkpoint, init_from_group0=False):
 
 def _log_checkpoint(init_checkpoint):
   """Logs what kind of checkpoint it is, and what of a training it holds."""
-  names = [name for name, _ in tf.train.list_variables(init_checkpoint)]
+  shapes = dict(tf.train.list_variables(init_checkpoint))
   step = "no global_step"
-  if "global_step" in names:
+  if "global_step" in shapes:
     step = "global_step %d" % checkpoint_step(init_checkpoint)
   tf.logging.info(
       "checkpoint %s: layout %s; %s; %s, %s", init_checkpoint,
-      bert_utils.describe_layout(names), bert_utils.describe_sharing(names),
-      bert_utils.describe_slots(names), step)
+      bert_utils.describe_layout(shapes), bert_utils.describe_sharing(shapes),
+      bert_utils.describe_slots(shapes), step)
 
 
 def _log_match(match, init_checkpoint):
@@ -515,8 +515,9 @@ def _is_sentencepiece(path):
   with tf.gfile.GFile(path, "rb") as reader:
     start = reader.read(200)
   # The model starts with a field of its first piece, the list has scores.
-  return (start.startswith(b"\n") and b"<unk>" in start or
-          re.match(br"[^\t\n]+\t-?[0-9.]+\r?\n", start) is not None)
+  return b"<unk>" in start and (
+      start.startswith(b"\n") or
+      re.match(br"[^\t\n]+\t-?[0-9.]+\r?\n", start) is not None)
 
 
 def check_resume_config(bert_config, output_dir):

@@ -500,6 +500,11 @@ def test_a_sentencepiece_vocabulary_is_out_of_scope(tmp_path, name, content):
     estimator_utils.check_wordpiece(str(tmp_path / name))
 
 
+def test_a_list_with_counts_is_not_called_sentencepiece(tmp_path):
+  tiny.write(tmp_path / "counts.txt", u"\u7684\t120\n\u4e86\t80\n")
+  estimator_utils.check_wordpiece(str(tmp_path / "counts.txt"))
+
+
 def test_the_config_of_an_english_model_is_out_of_scope(tmp_path):
   config = make_config("google", vocab_size=30000)
   tiny.write_vocab(tmp_path)

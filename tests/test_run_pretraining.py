@@ -31,7 +31,7 @@ def folder(tmp_path_factory):
 
 
 def write_records(path, name, count, predictions=PREDICTIONS,
-                  vocab_size=len(tiny.TOKENS)):
+                  vocab_size=None):
   tokenizer = tokenization.FullTokenizer(str(path / "vocab.txt"))
   documents = [[list("今天天气很好。"), list("我们去公园玩。")]] * count
   instances = []
@@ -44,7 +44,7 @@ def write_records(path, name, count, predictions=PREDICTIONS,
                                        predictions, [output])
   data.write_metadata([output], {
       "max_seq_length": LENGTH, "max_predictions_per_seq": predictions,
-      "vocab_size": vocab_size, "instances": count,
+      "vocab_size": vocab_size or len(tiny.TOKENS), "instances": count,
       "vocab_hash": tokenization.vocab_hash(tokenizer.vocab),
       "vocab_file": str(path / "vocab.txt")})
   return output
@@ -211,9 +211,8 @@ def test_groups_that_start_from_group_0(folder, tmp_path):
   result = run(folder, tmp_path / "new", "--do_train", "--init_from_group0",
                init_checkpoint=first, bert_config_file=two, learning_rate=0)
   assert result.returncode == 0, result.stderr
-  assert "optimizer slots adam_m, adam_v of " in result.stderr or (
-      "optimizer slots lamb_m, lamb_v of " in result.stderr)
-  assert "global_step 2" in result.stderr
+  assert "optimizer slots lamb_m, lamb_v of 32 variables, global_step 2" in (
+      result.stderr)
   name = "bert/encoder/transformer/group_%d/inner_group_0/LayerNorm/gamma"
   for group in (0, 1):
     np.testing.assert_array_equal(
