@@ -106,7 +106,8 @@ def create_model(bert_config, is_training, input_ids, input_mask, segment_ids,
 def model_fn_builder(bert_config, num_labels, init_checkpoint, learning_rate,
                      num_train_steps, num_warmup_steps, use_tpu,
                      use_one_hot_embeddings, optimizer="adamw",
-                     allow_partial_init=False):
+                     allow_partial_init=False, init_from_group0=False,
+                     grow_vocab=False):
   """Returns `model_fn` for TPUEstimator.
 
   Args:
@@ -119,7 +120,10 @@ def model_fn_builder(bert_config, num_labels, init_checkpoint, learning_rate,
     use_tpu: bool.
     use_one_hot_embeddings: bool.
     optimizer: string, see `optimization.build_train_op`.
-    allow_partial_init: bool, see `estimator_utils.init_from_checkpoint`.
+    allow_partial_init: bool, see `estimator_utils.init_from_checkpoint`; so
+      are the two below.
+    init_from_group0: bool.
+    grow_vocab: bool.
 
   Returns:
     function of (features, labels, mode, params).
@@ -139,7 +143,8 @@ def model_fn_builder(bert_config, num_labels, init_checkpoint, learning_rate,
 
     if mode == modes.TRAIN:
       scaffold_fn = estimator_utils.init_from_checkpoint(
-          init_checkpoint, use_tpu, allow_partial_init)
+          init_checkpoint, use_tpu, allow_partial_init, init_from_group0,
+          grow_vocab)
       estimator_utils.log_trainable_variables()
       train = optimization.build_train_op(
           output.loss, learning_rate, num_train_steps, num_warmup_steps,
@@ -340,8 +345,10 @@ class ClassifierRun(object):
          "init_checkpoint": options.init_checkpoint})
     self.init_checkpoint = estimator_utils.check_init_checkpoint(
         options.init_checkpoint)
-    estimator_utils.check_init_config(self.bert_config, self.init_checkpoint,
-                                      options.allow_partial_init)
+    estimator_utils.check_wordpiece(options.vocab_file, self.bert_config)
+    estimator_utils.check_init_config(
+        self.bert_config, self.init_checkpoint, options.allow_partial_init,
+        options.init_from_group0, options.grow_vocab)
     estimator_utils.check_resume_config(self.bert_config, options.output_dir)
     tokenization.validate_case_matches_checkpoint(options.do_lower_case,
                                                   self.init_checkpoint)
@@ -424,7 +431,9 @@ class ClassifierRun(object):
             self.num_warmup_steps, options.use_tpu,
             use_one_hot_embeddings=options.use_tpu,
             optimizer=options.optimizer,
-            allow_partial_init=options.allow_partial_init),
+            allow_partial_init=options.allow_partial_init,
+            init_from_group0=options.init_from_group0,
+            grow_vocab=options.grow_vocab),
         options, options.train_batch_size, options.eval_batch_size,
         options.predict_batch_size)
 
