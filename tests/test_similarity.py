@@ -3,6 +3,7 @@
 import concurrent.futures
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -98,7 +99,9 @@ def write_saved_model_2(trained, folder):
     def predict(self, input_ids, input_mask, segment_ids):
       """Takes each variable that create_model asks for from `all`."""
       def getter(name, **unused_options):
-        return self.all[name.replace("/", "_")]
+        # "bert_1" where other tests have built a model in the default graph.
+        return self.all[re.sub("^bert_[0-9]+/", "bert/", name).replace(
+            "/", "_")]
 
       with tf.variable_scope("", custom_getter=getter):
         return {"probabilities": run_classifier.create_model(
