@@ -201,19 +201,20 @@ def get_assignment_map_from_checkpoint(tvars, init_checkpoint, num_of_group=0):
   """
   match = match_checkpoint(tvars, init_checkpoint, num_of_group > 1)
   check_shapes(match, init_checkpoint)
+  maps = [collections.OrderedDict() for _ in range(max(num_of_group, 1))]
   initialized = {}
-  for name in list(match.assignment_map) + list(match.copied):
-    initialized[name] = 1
-    initialized[name + ":0"] = 1
-  if not num_of_group:
-    return match.assignment_map, initialized
-  maps = [collections.OrderedDict() for _ in range(num_of_group)]
   for pairs in (match.assignment_map, match.copied):
     for name, source in pairs.items():
       group = re.search(r"/group_(\d+)/", name)
       index = int(group.group(1)) if group else 0
-      maps[index if index < num_of_group else 0][source] = name
-  return maps, initialized
+      if index >= len(maps):
+        if name != source:
+          continue  # Map 0 has that source already, for group 0 itself.
+        index = 0
+      maps[index][source] = name
+      initialized[name] = 1
+      initialized[name + ":0"] = 1
+  return (maps if num_of_group else maps[0]), initialized
 
 
 _SHAPE_KEYS = (

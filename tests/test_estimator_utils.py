@@ -425,6 +425,12 @@ def test_the_peers_map_for_each_group(checkpoints):
     assert name == source.replace("/group_0/", "/group_1/")
   assert set(maps[0].items()) == {(name, name) for name in maps[0]}
   assert len(names) == 2 * len(tvars)
+  # A group beyond the maps is left as it is, and group 0 keeps its own.
+  with tf.variable_scope("bert/encoder/transformer/group_2/inner_group_0"):
+    tf.get_variable("LayerNorm/beta", [16])
+  wider = bert_utils.get_assignment_map_from_checkpoint(
+      tf.trainable_variables(), checkpoints["google"], num_of_group=2)
+  assert wider == (maps, names)
   # One map alone takes what is on both sides, whatever its group.
   one, _ = bert_utils.get_assignment_map_from_checkpoint(
       tvars, checkpoints["google"], num_of_group=1)

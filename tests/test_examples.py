@@ -144,7 +144,7 @@ def test_a_checkpoint_of_another_model(tmp_path):
     with pytest.raises(ValueError, match="8 of the 40 variables"):
       tf1_graph.build_graph(config, checkpoint)
   config.shared_type, config.vocab_size = "all", 99
-  with pytest.raises(ValueError, match="change vocab_size"):
+  with pytest.raises(ValueError, match="set vocab_size in the config to"):
     keras_layer.AlbertLayer(config).load_checkpoint(checkpoint)
 
 
