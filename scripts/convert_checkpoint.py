@@ -151,7 +151,7 @@ class Checkpoint(object):
     """The array of a variable."""
     try:
       return np.asarray(self._reader.get_tensor(name))
-    except (RuntimeError, tf.errors.OpError) as error:
+    except (RuntimeError, IndexError, tf.errors.OpError) as error:
       raise self._damaged(error) from error
 
   def read_all(self, names=None):
@@ -422,6 +422,12 @@ def mean_of(sources, last, name):
 
 def check_same_model(last, source, config, config_file):
   """Raises an InputError unless two checkpoints are of one model."""
+  layouts = [bert_utils.describe_layout(each.shapes)
+             for each in (last, source)]
+  if layouts[0] != layouts[1]:
+    raise bert_utils.InputError(
+        f"{last.prefix} and {source.prefix} are not of one model: their layouts"
+        f" are {layouts[0]} and {layouts[1]}")
   for name in sorted(set(last.names) | set(source.names)):
     if last.shapes.get(name) != source.shapes.get(name):
       raise bert_utils.InputError(
@@ -437,6 +443,624 @@ def check_same_model(last, source, config, config_file):
       raise bert_utils.InputError(
           f"{last.prefix} and {source.prefix} are not of one model: {key} in"
           f" their configs is {ours} and {theirs}")
+
+
+# -------------------------------------------------------------- to plain BERT
+
+
+def to_bert(args):
+  """A plain BERT equal to a post-LN ALBERT, as google-research/bert has it."""
+  source = Checkpoint(args.checkpoint)
+  config = source.config(args.config_file)
+  vocab_file = find_vocab(source.folder, args.vocab_file, config.vocab_size)
+  check_model(source, config)
+  if is_plain_bert(config):
+    raise bert_utils.InputError(
+        f"the checkpoint {source.prefix} is a plain BERT already; slim copies"
+        " it without optimizer slots, to_hf makes a Hugging Face model of it")
+  bert_config, variables = plain_bert(config, source.read_all(), "plain BERT")
+  name = "bert_model.ckpt"
+  write_model(args.output_dir, name, variables, bert_config, vocab_file,
+              source.folder)
+  return [f"{os.path.join(args.output_dir, name)}:"
+          f" {plural(bert_config.num_hidden_layers, 'layer')} of their own,"
+          f" {plural(count_values(variables), 'parameter')} (before:"
+          f" {source.num_parameters():,}), heads: "
+          + (", ".join(heads_of(variables)) or "none")] + left_out(source)
+
+
+def count_values(arrays):
+  return sum(array.size for name, array in arrays.items() if name != STEP)
+
+
+def left_out(source, names=()):
+  """What a conversion did not take along, as lines of text."""
+  lines = [f"left out: {', '.join(names)}"] if names else []
+  if source.slots:
+    lines.append(f"left out: {plural(len(source.slots), 'optimizer slot')}"
+                 f" ({slot_kinds(source)})")
+  return lines
+
+
+def is_plain_bert(config):
+  return config.layout == "bert" and config.shared_type == "none"
+
+
+def refuse_preln(config, target):
+  """Raises an InputError if norms stand where the target has none."""
+  if config.ln_type != "postln":
+    raise bert_utils.InputError(
+        f"a pre-LN model cannot become {target}: its norms stand before each"
+        " block, there they stand after each sum, and no weights make the one"
+        " the other")
+
+
+def plain_bert(config, variables, target):
+  """The plain BERT that computes what a model computes.
+
+  Args:
+    config: BertConfig.
+    variables: dict, name -> array.
+    target: string, what it is to become, for the messages.
+
+  Returns:
+    (BertConfig of the layout "bert", dict of its variables); arrays of shared
+    layers are not copied.
+
+  Raises:
+    InputError: there is none.
+  """
+  refuse_preln(config, target)
+  if config.layout == "google" and config.embedding_size != config.hidden_size:
+    raise bert_utils.InputError(
+        f"a model of the layout \"google\" cannot become {target}: it"
+        f" normalizes its embeddings at {config.embedding_size} columns and"
+        f" maps them to {config.hidden_size} afterwards, where plain BERT has"
+        " the norm last")
+  # Every inner group of every layer is a layer of BERT.
+  blocks = modeling._layer_scopes(config)
+  values = {key: getattr(config, key) for key in BERT_KEYS}
+  values.update(layout="bert", num_hidden_layers=len(blocks))
+  bert_config = modeling.BertConfig(**values)
+  result = {name: array for name, array in variables.items()
+            if not name.startswith(ENCODER)}
+  for ours, theirs in zip(blocks, modeling._layer_scopes(bert_config)):
+    for old, new in zip(layer_variables(ours), layer_variables(theirs)):
+      result[new] = variables[old]
+  if config.layout == "zh":
+    projection = result.pop(WORDS + "_2")
+    result[WORDS] = np.matmul(
+        result[WORDS], projection, dtype=np.float64).astype(projection.dtype)
+  return bert_config, result
+
+
+# ---------------------------------------------------- Hugging Face: the names
+
+# What a module's variables are called here, there, and whether transposed.
+DENSE = (("/kernel", ".weight", True), ("/bias", ".bias", False))
+NORM = (("/gamma", ".weight", False), ("/beta", ".bias", False))
+TABLE = (("", ".weight", False),)
+# For each module of a layer: LayerScopes' field and what stands below it, its
+# kind, the name in transformers' BERT, the name in its ALBERT.
+LAYER_MODULES = (
+    ("attention_self", "/query", DENSE, "attention.self.query",
+     "attention.query"),
+    ("attention_self", "/key", DENSE, "attention.self.key", "attention.key"),
+    ("attention_self", "/value", DENSE, "attention.self.value",
+     "attention.value"),
+    ("attention_output", "", DENSE, "attention.output.dense",
+     "attention.dense"),
+    ("attention_norm", "", NORM, "attention.output.LayerNorm",
+     "attention.LayerNorm"),
+    ("intermediate", "", DENSE, "intermediate.dense", "ffn"),
+    ("output", "", DENSE, "output.dense", "ffn_output"),
+    ("output_norm", "", NORM, "output.LayerNorm", "full_layer_layer_norm"))
+
+# A variable here, its name there, and whether it is transposed.
+Pair = collections.namedtuple("Pair", ["name", "hf_name", "transposed"])
+
+
+def module_pairs(scope, kind, hf_module):
+  return [Pair(scope + ours, hf_module + theirs, transposed)
+          for ours, theirs, transposed in kind]
+
+
+def layer_pairs(scopes, hf_layer, family):
+  """The Pairs of one layer, by its LayerScopes and its name there."""
+  return [pair for field, below, kind, bert, albert in LAYER_MODULES
+          for pair in module_pairs(
+              ENCODER + getattr(scopes, field) + below, kind,
+              hf_layer + (albert if family == "albert" else bert))]
+
+
+def layer_variables(scopes):
+  """Names of one layer's variables, in one order for all layouts."""
+  return [pair.name for pair in layer_pairs(scopes, "", "bert")]
+
+
+def family_of(config):
+  return "albert" if config.layout == "google" else "bert"
+
+
+def hf_pairs(config, layers):
+  """The Pairs of a model that transformers has, in the order of its modules.
+
+  Args:
+    config: BertConfig of the layout "google" or of a plain BERT.
+    layers: list of (name of a layer there, its LayerScopes here).
+
+  Returns:
+    List of Pairs: embeddings, layers, pooler, all heads.
+  """
+  family = family_of(config)
+  pairs = []
+  for table in ("word_embeddings", "position_embeddings",
+                "token_type_embeddings"):
+    pairs += module_pairs(EMBEDDINGS + table, TABLE,
+                          f"{family}.embeddings.{table}")
+  pairs += module_pairs(EMBEDDINGS + "LayerNorm", NORM,
+                        f"{family}.embeddings.LayerNorm")
+  if family == "albert":
+    pairs += module_pairs(MAPPING, DENSE,
+                          "albert.encoder.embedding_hidden_mapping_in")
+  for name, scopes in layers:
+    pairs += layer_pairs(scopes, name, family)
+  return pairs + head_pairs(family)
+
+
+def bert_layers(config):
+  return [(f"bert.encoder.layer.{layer}.", scopes)
+          for layer, scopes in enumerate(modeling._layer_scopes(config))]
+
+
+def albert_layers(groups):
+  """Layers for `hf_pairs` of groups, each the list of its LayerScopes."""
+  return [(f"albert.encoder.albert_layer_groups.{number}.albert_layers.{inner}.",
+           scopes)
+          for number, group in enumerate(groups)
+          for inner, scopes in enumerate(group)]
+
+
+def head_pairs(family):
+  """The Pairs of the pooler and of the heads."""
+  pooler, transform, bias, pair_head = {
+      "albert": ("albert.pooler", "predictions.", "predictions.bias",
+                 "sop_classifier.classifier"),
+      "bert": ("bert.pooler.dense", "cls.predictions.transform.",
+               "cls.predictions.bias", "cls.seq_relationship")}[family]
+  return (module_pairs("bert/pooler/dense", DENSE, pooler) +
+          module_pairs(MLM + "transform/dense", DENSE, transform + "dense") +
+          module_pairs(MLM + "transform/LayerNorm", NORM,
+                       transform + "LayerNorm") +
+          [Pair(MLM + "output_bias", bias, False),
+           Pair(PAIR + "output_weights", pair_head + ".weight", False),
+           Pair(PAIR + "output_bias", pair_head + ".bias", False),
+           Pair(CLASSIFIER[0], "classifier.weight", False),
+           Pair(CLASSIFIER[1], "classifier.bias", False)])
+
+
+def layer_groups(config):
+  """Which layers of the layout "google" share their weights.
+
+  Returns:
+    (list of the groups that layers use, each the list of its LayerScopes;
+     list with the index in it for every layer).
+  """
+  size, scopes = config.inner_group_num, modeling._layer_scopes(config)
+  blocks = [scopes[start:start + size]
+            for start in range(0, len(scopes), size)]
+  groups = []
+  for block in blocks:
+    if block not in groups:
+      groups.append(block)
+  return groups, [groups.index(block) for block in blocks]
+
+
+def hf_layer_groups(num_layers, num_groups):
+  """The group of every layer as transformers computes it.
+
+  google computes int(layer / num_layers * num_groups), which rounds to others
+  for a few pairs of numbers, such as 18 layers in 14 groups.
+  """
+  return [int(layer / (num_layers / num_groups)) for layer in range(num_layers)]
+
+
+# ----------------------------------------------------- Hugging Face: the files
+
+# The activation here -> there. transformers' "gelu" is another function.
+ACTIVATIONS = {"gelu": "gelu_new", "relu": "relu", "tanh": "tanh",
+               "linear": "linear"}
+HF_ACTIVATIONS = dict({theirs: ours for ours, theirs in ACTIVATIONS.items()},
+                      gelu_pytorch_tanh="gelu", gelu_fast="gelu")
+# Same keys, same meaning; the others are made from what they depend on.
+SHARED_KEYS = tuple(key for key in BERT_KEYS if key != "hidden_act")
+GROUP_KEYS = ("embedding_size", "num_hidden_groups", "inner_group_num")
+EPSILON = 1e-12
+WEIGHTS_NAME, TORCH_NAME = "model.safetensors", "pytorch_model.bin"
+SAFETENSORS_TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8",
+                     "I32": "<i4", "BF16": "<u2"}
+
+
+def write_safetensors(path, tensors):
+  """Writes float32 arrays in the safetensors format.
+
+  The format is a length (8 bytes), so much json, and then the arrays' bytes.
+  Nothing but numpy is needed for it.
+
+  Args:
+    path: path.
+    tensors: OrderedDict, name -> array.
+  """
+  header, end = collections.OrderedDict(), 0
+  header["__metadata__"] = {"format": "pt"}
+  for name, tensor in tensors.items():
+    start, end = end, end + 4 * tensor.size
+    header[name] = {"dtype": "F32", "shape": list(tensor.shape),
+                    "data_offsets": [start, end]}
+  text = json.dumps(header).encode("utf-8")
+  text += b" " * (-len(text) % 8)
+  with open(path, "wb") as writer:
+    writer.write(np.array(len(text), "<u8").tobytes() + text)
+    for tensor in tensors.values():
+      writer.write(np.ascontiguousarray(tensor, "<f4").tobytes())
+
+
+def read_safetensors(path):
+  """Dict, name -> array, of a file in the safetensors format.
+
+  Raises:
+    InputError: it is no such file, is cut off, or has a type of another kind.
+  """
+  try:
+    with open(path, "rb") as reader:
+      length = int(np.frombuffer(reader.read(8), "<u8")[0])
+      if length > os.path.getsize(path):
+        raise ValueError("its header is longer than the file")
+      header = json.loads(reader.read(length).decode("utf-8"))
+    header.pop("__metadata__", None)
+    data = np.memmap(path, np.uint8, "r", offset=8 + length)
+    tensors = {}
+    for name, entry in header.items():
+      start, end = entry["data_offsets"]
+      array = np.frombuffer(data[start:end].tobytes(),
+                            SAFETENSORS_TYPES[entry["dtype"]])
+      if entry["dtype"] == "BF16":  # the upper half of a float32
+        array = (array.astype(np.uint32) << 16).view(np.float32)
+      tensors[name] = array.reshape(entry["shape"])
+    return tensors
+  except (ValueError, KeyError, IndexError, TypeError) as error:
+    raise bert_utils.InputError(
+        f"{path} cannot be read as safetensors, it may be cut off; copy it"
+        f" again ({error!r})") from error
+
+
+def read_torch(path):
+  """Dict, name -> array, of a file that torch.save wrote."""
+  try:
+    import torch
+  except ImportError as error:
+    raise bert_utils.InputError(
+        f"{path} is read with PyTorch, which is not installed: pip install"
+        f" torch, or save the model as {WEIGHTS_NAME}") from error
+  # Without code in it, which a pickle of a stranger may have.
+  tensors = torch.load(path, map_location="cpu", weights_only=True)
+  return {name: (tensor.float() if tensor.is_floating_point() else tensor)
+          .numpy() for name, tensor in tensors.items()}
+
+
+def read_hf_weights(folder):
+  """Dict, name -> array, of a Hugging Face model, in one file or several."""
+  for name, read in ((WEIGHTS_NAME, read_safetensors), (TORCH_NAME, read_torch)):
+    path, index = os.path.join(folder, name), os.path.join(
+        folder, name + ".index.json")
+    if os.path.exists(path):
+      return read(path)
+    if os.path.exists(index):
+      tensors = {}
+      for part in sorted(set(read_json(index)["weight_map"].values())):
+        tensors.update(read(os.path.join(folder, part)))
+      return tensors
+  raise bert_utils.InputError(
+      f"the folder {folder} has neither {WEIGHTS_NAME} nor {TORCH_NAME}: give"
+      " the folder of a Hugging Face model")
+
+
+# ----------------------------------------------------------- to Hugging Face
+
+
+def to_hf(args):
+  """A Hugging Face model (transformers) that is equal to a checkpoint."""
+  source = Checkpoint(args.checkpoint)
+  config = source.config(args.config_file)
+  vocab_file = find_vocab(source.folder, args.vocab_file, config.vocab_size)
+  check_model(source, config)
+  refuse_preln(config, "a Hugging Face model")
+  variables = source.read_all()
+  if config.layout != "google" and not is_plain_bert(config):
+    config, variables = plain_bert(config, variables, "a Hugging Face model")
+  layers, layer_keys = (
+      albert_layers_to_hf(config) if config.layout == "google"
+      else (bert_layers(config), {}))
+  tensors, names_left = hf_tensors(config, layers, variables)
+  values = dict(hf_config(config, variables, source.folder, vocab_file),
+                **layer_keys)
+  lower = casing(source.folder, args.do_lower_case)
+  write_hf(args.output_dir, tensors, values, lower, vocab_file)
+  lines = [f"{args.output_dir}: {values['architectures'][0]},"
+           f" {plural(len(tensors), 'tensor')} of"
+           f" {plural(count_values(tensors), 'parameter')}; heads: "
+           + (", ".join(heads_of(variables)) or "none")
+           + f"; do_lower_case {lower}"]
+  if layer_keys.get("num_hidden_groups", 0) > config.num_hidden_groups:
+    lines.append(f"{layer_keys['num_hidden_groups']} groups of one layer each:"
+                 " transformers would not divide them as google does")
+  return lines + left_out(source, names_left)
+
+
+def hf_tensors(config, layers, variables):
+  """Names and orients a model's variables as transformers has them.
+
+  Returns:
+    (OrderedDict, name there -> array; list of the variables that have no place
+     there).
+  """
+  if config.layout == "google":
+    # google leaves the mapping out where it has nothing to do.
+    variables = dict({MAPPING + "/kernel": np.eye(config.hidden_size),
+                      MAPPING + "/bias": np.zeros(config.hidden_size)},
+                     **variables)
+  tensors, left = collections.OrderedDict(), set(variables)
+  for name, hf_name, transposed in hf_pairs(config, layers):
+    if name in variables:
+      array = variables[name]
+      tensors[hf_name] = array.T if transposed else array
+      left.discard(name)
+  return tensors, sorted(left)
+
+
+def albert_layers_to_hf(config):
+  """The layers for `hf_pairs` of an ALBERT that transformers can run.
+
+  It takes other layers for a group than google's code for some pairs of
+  numbers, and (below version 5) cannot run inner groups whose number exceeds
+  that of a group's layers. Groups of one layer each say the same, with copies
+  of shared weights.
+
+  Returns:
+    (layers, dict of the config's keys).
+  """
+  num_layers, size = config.num_hidden_layers, config.inner_group_num
+  groups, indexes = layer_groups(config)
+  if (hf_layer_groups(num_layers, len(groups)) != indexes or
+      num_layers // len(groups) < size):
+    groups = [[scopes] for scopes in modeling._layer_scopes(config)]
+    num_layers, size = len(groups), 1
+  return albert_layers(groups), {
+      "num_hidden_layers": num_layers, "num_hidden_groups": len(groups),
+      "inner_group_num": size, "embedding_size": config.embedding_size}
+
+
+def hf_config(config, variables, folder, vocab_file):
+  """The contents of transformers' config.json, but for ALBERT's layers."""
+  values = {key: getattr(config, key) for key in SHARED_KEYS}
+  for key in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+    values[key] = values[key] or 0.0
+  family = family_of(config)
+  vocab = tokenization.load_vocab(vocab_file)
+  values.update(
+      model_type=family, hidden_act=ACTIVATIONS[
+          str(config.hidden_act or "linear").lower()],
+      layer_norm_eps=EPSILON, pad_token_id=vocab["[PAD]"],
+      torch_dtype="float32",
+      architectures=[family.capitalize() + architecture_of(variables)])
+  if family == "albert":
+    values.update(bos_token_id=vocab["[CLS]"], eos_token_id=vocab["[SEP]"])
+  if values["architectures"][0].endswith("Classification"):
+    labels = labels_of(folder, len(variables[CLASSIFIER[1]]))
+    values["id2label"] = {str(index): label
+                          for index, label in enumerate(labels)}
+    values["label2id"] = {label: index for index, label in enumerate(labels)}
+  return values
+
+
+def architecture_of(variables):
+  """What follows "Albert" or "Bert" in the name of transformers' class."""
+  if MLM + "output_bias" in variables:
+    return ("ForPreTraining" if PAIR + "output_bias" in variables else
+            "ForMaskedLM")
+  return "ForSequenceClassification" if CLASSIFIER[0] in variables else "Model"
+
+
+def labels_of(folder, count):
+  """A classifier's labels: of its classifier.json, or LABEL_<n>."""
+  path = os.path.join(folder, CLASSIFIER_NAME)
+  labels = read_json(path).get("labels", []) if os.path.exists(path) else []
+  if labels and len(labels) != count:
+    raise bert_utils.InputError(
+        f"{path} has {plural(len(labels), 'label')}, but the classifier"
+        f" {count}; give the checkpoint in the folder it was trained in")
+  return labels or [f"LABEL_{index}" for index in range(count)]
+
+
+def write_hf(output_dir, tensors, values, do_lower_case, vocab_file):
+  """Writes a Hugging Face model's folder."""
+  with new_folder(output_dir) as folder:
+    write_safetensors(os.path.join(folder, WEIGHTS_NAME), tensors)
+    write_json(os.path.join(folder, "config.json"), values)
+    # Else an ALBERT would be given the SentencePiece tokenizer.
+    write_json(os.path.join(folder, "tokenizer_config.json"), {
+        "tokenizer_class": "BertTokenizer", "do_lower_case": do_lower_case,
+        "model_max_length": values["max_position_embeddings"],
+        "pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]",
+        "sep_token": "[SEP]", "mask_token": "[MASK]"})
+    shutil.copyfile(vocab_file, os.path.join(folder, VOCAB_NAME))
+
+
+# --------------------------------------------------------- from Hugging Face
+
+
+def from_hf(args):
+  """A checkpoint, layout google or bert, equal to a Hugging Face model."""
+  folder = args.model
+  path = os.path.join(folder, "config.json")
+  if not os.path.exists(path):
+    raise bert_utils.InputError(
+        f"there is no {path}: give the folder of a Hugging Face model")
+  values = read_json(path)
+  config = config_from_hf(values, path, args.approximate_gelu)
+  vocab_file = find_vocab(folder, args.vocab_file, config.vocab_size)
+  layers = (albert_layers_from_hf(config, path) if config.layout == "google"
+            else bert_layers(config))
+  tensors = named_as_today(read_hf_weights(folder), family_of(config))
+  variables = {}
+  for name, hf_name, transposed in hf_pairs(config, layers):
+    if hf_name in tensors:
+      array = tensors.pop(hf_name).astype(np.float32)
+      variables[name] = np.ascontiguousarray(array.T if transposed else array)
+  take_tied(tensors, variables, folder)
+  if config.layout == "google" and config.embedding_size == config.hidden_size:
+    drop_mapping(variables, folder)
+  names_left = check_leftovers(tensors, family_of(config), folder)
+  check_variables({name: list(array.shape)
+                   for name, array in variables.items()}, config, folder)
+  # Evaluation wants to know the step.
+  variables[STEP] = np.zeros([], np.int64)
+  name = family_of(config) + "_model.ckpt"
+  write_model(args.output_dir, name, variables, config, vocab_file, folder)
+  return ([f"{os.path.join(args.output_dir, name)}: layout {config.layout},"
+           f" {plural(len(variables) - 1, 'variable')} of"
+           f" {plural(count_values(variables), 'parameter')}; heads: "
+           + (", ".join(heads_of(variables)) or "none")
+           + f"; do_lower_case {casing(folder)}"] +
+          ([f"left out: {', '.join(names_left)}"] if names_left else []))
+
+
+def config_from_hf(values, path, approximate_gelu):
+  """The BertConfig that says what a Hugging Face config says.
+
+  Args:
+    values: dict, the contents of config.json.
+    path: string, for the messages.
+    approximate_gelu: bool, take the other form of gelu for ours.
+
+  Raises:
+    InputError: there is none.
+  """
+  family = values.get("model_type") or (
+      "albert" if "num_hidden_groups" in values else "bert")
+  if family not in ("albert", "bert"):
+    raise bert_utils.InputError(
+        f"{path} has model_type \"{family}\"; \"albert\" and \"bert\" can be"
+        " read")
+  for key, wanted in (("position_embedding_type", "absolute"),
+                      ("is_decoder", False), ("add_cross_attention", False),
+                      ("layer_norm_eps", EPSILON)):
+    if values.get(key, wanted) != wanted:
+      raise bert_utils.InputError(
+          f"{path} has {key} {values[key]!r}; the models here have {wanted!r}"
+          " and nothing else, so that their outputs would differ")
+  keys = SHARED_KEYS + (GROUP_KEYS if family == "albert" else ())
+  missing = [key for key in keys if key not in values]
+  if missing:
+    raise bert_utils.InputError(f"{path} lacks the key {', '.join(missing)}")
+  config = modeling.BertConfig(
+      layout="google" if family == "albert" else "bert",
+      hidden_act=activation_from_hf(values, family, path, approximate_gelu),
+      **{key: values[key] for key in keys})
+  config.validate()
+  return config
+
+
+def activation_from_hf(values, family, path, approximate_gelu):
+  """Our name of a Hugging Face model's activation."""
+  name = values.get("hidden_act", "gelu_new" if family == "albert" else "gelu")
+  if name == "gelu" and approximate_gelu:
+    return "gelu"
+  if name == "gelu":
+    raise bert_utils.InputError(
+        f"{path} has hidden_act \"gelu\", which is the exact form there; here,"
+        " and in the TensorFlow code of BERT and ALBERT, gelu is the tanh form"
+        " (\"gelu_new\" there), and outputs would differ by about 1e-3:"
+        " --approximate_gelu accepts that, and is right for weights that were"
+        " trained in TensorFlow")
+  if name not in HF_ACTIVATIONS:
+    raise bert_utils.InputError(
+        f"{path} has hidden_act {name!r}; known are"
+        f" {', '.join(sorted(HF_ACTIVATIONS))}")
+  return HF_ACTIVATIONS[name]
+
+
+def albert_layers_from_hf(config, path):
+  """The layers for `hf_pairs` of an ALBERT of transformers.
+
+  Raises:
+    InputError: google's code would divide them otherwise.
+  """
+  num_layers, num_groups = config.num_hidden_layers, config.num_hidden_groups
+  groups, indexes = layer_groups(config)
+  if num_groups > num_layers or indexes != hf_layer_groups(num_layers,
+                                                           num_groups):
+    raise bert_utils.InputError(
+        f"{path} has {num_layers} layers in {num_groups} groups, which"
+        " transformers and google-research/albert divide differently; no"
+        " num_hidden_groups says the same here")
+  return albert_layers(groups)
+
+
+def named_as_today(tensors, family):
+  """Tensors under the names that today's transformers would give them."""
+  renamed = {}
+  has_prefix = any(name.startswith(family + ".") for name in tensors)
+  for name, tensor in tensors.items():
+    if name.endswith((".gamma", ".beta")):  # published before 2019 ended
+      module, _, leaf = name.rpartition(".")
+      name = module + (".weight" if leaf == "gamma" else ".bias")
+    if not has_prefix and name.startswith(
+        ("embeddings.", "encoder.", "pooler.")):  # AlbertModel's, BertModel's
+      name = f"{family}.{name}"
+    renamed[name] = tensor
+  return renamed
+
+
+def take_tied(tensors, variables, folder):
+  """Removes the tensors that are the same as others; they have to be."""
+  for hf_name in ("predictions.decoder", "cls.predictions.decoder"):
+    for leaf, name in (".weight", WORDS), (".bias", MLM + "output_bias"):
+      tensor = tensors.pop(hf_name + leaf, None)
+      if tensor is None:
+        continue
+      if leaf == ".bias" and name not in variables:
+        variables[name] = tensor.astype(np.float32)
+      elif not np.array_equal(variables.get(name), tensor.astype(np.float32)):
+        raise bert_utils.InputError(
+            f"{hf_name + leaf} of the model in {folder} is not the same as"
+            f" {name}; the models here have one for both")
+
+
+def drop_mapping(variables, folder):
+  """Removes the mapping of a model of equal widths; it must do nothing."""
+  kernel, bias = (variables.pop(MAPPING + leaf, None)
+                  for leaf in ("/kernel", "/bias"))
+  if kernel is None or bias is None:
+    return
+  if bias.any() or not np.array_equal(kernel, np.eye(len(bias))):
+    raise bert_utils.InputError(
+        f"the model in {folder} maps embeddings to the hidden size, which are"
+        " of one width, by other weights than the identity; google's layout has"
+        " no mapping there")
+
+
+def check_leftovers(tensors, family, folder):
+  """The names of what is left out; an encoder's tensor may not be among it."""
+  # Positions 0, 1, 2, ... and segments 0, which some versions have stored.
+  left = [name for name in sorted(tensors)
+          if not name.endswith((".position_ids", ".token_type_ids"))]
+  encoder = [name for name in left if name.startswith(family + ".")]
+  if encoder:
+    raise bert_utils.InputError(
+        f"the model in {folder} has {some(encoder)}, which its config.json says"
+        " nothing of; make the config that of the weights")
+  return left
 
 
 # ------------------------------------------------------- inspect and compare
@@ -594,18 +1218,20 @@ def check_model(source, config):
                   source.prefix)
 
 
-def check_variables(shapes, config, origin, may_lack=()):
+def check_variables(shapes, config, origin):
   """Raises an InputError unless variables are those that a config builds.
+
+  Heads may be missing, and without one that reads it, the pooler.
 
   Args:
     shapes: dict, name -> list.
     config: BertConfig.
     origin: path, for the message.
-    may_lack: prefixes of variables that need not be there.
   """
   wanted = encoder_shapes(config)
-  missing = [name for name in wanted if name not in shapes
-             and not name.startswith(tuple(may_lack))]
+  needs_pooler = PAIR + "output_bias" in shapes or CLASSIFIER[0] in shapes
+  missing = [name for name in wanted if name not in shapes and (
+      needs_pooler or not name.startswith("bert/pooler/"))]
   unexpected = [name for name in sorted(shapes)
                 if name.startswith("bert/") and name not in wanted]
   if missing or unexpected:
@@ -645,13 +1271,14 @@ def parse_arguments(argv):
   commands = parser.add_subparsers(dest="command", metavar="command")
   commands.required = True
 
-  def command(run, checkpoint="checkpoint", output=True, **options):
+  def command(run, checkpoint="checkpoint", output=True,
+              help_text="prefix or folder of a checkpoint", **options):
     doc = run.__doc__.split("\n")[0]
     sub = commands.add_parser(run.__name__, help=doc, description=doc,
                               allow_abbrev=False)
     sub.set_defaults(run=run)
-    sub.add_argument(checkpoint, help="prefix or folder", **options)
-    if run is not compare:
+    sub.add_argument(checkpoint, help=help_text, **options)
+    if run not in (compare, from_hf):
       sub.add_argument("--config_file", help="default: beside the checkpoint")
     if output:
       sub.add_argument("--vocab_file", help="default: beside the checkpoint")
@@ -659,6 +1286,13 @@ def parse_arguments(argv):
                        help="folder to make; it must not exist")
     return sub.add_argument
 
+  add = command(to_hf)
+  add("--do_lower_case", type=boolean, help="how text is tokenized; default: as"
+      " noted beside the checkpoint, else True")
+  add = command(from_hf, "model", help_text="folder of a Hugging Face model")
+  add("--approximate_gelu", action="store_true", help="take hidden_act \"gelu\""
+      " for the tanh form, which it is not there")
+  command(to_bert)
   command(slim)
   add = command(add_slots)
   add("--slots_from", help="a checkpoint of the same training, whose slots are"
