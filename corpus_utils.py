@@ -27,7 +27,7 @@ STANDARD_INPUT = "-"
 # A longer document is taken apart: forgotten blank lines must not end in a
 # document of 30 GB. So is a longer line.
 MAX_DOCUMENT_CHARACTERS = 2**18
-MAX_LINE_BYTES = 2**20
+MAX_LINE_BYTES = 2**18
 # A JSON object cannot be taken apart.
 MAX_JSON_BYTES = 2**24
 
@@ -69,18 +69,35 @@ def expand_input_patterns(input_file):
     if not pattern or "://" in pattern:
       raise DataError("--input_file has \"%s\" between its commas, expected the"
                       " path or glob of a local file" % pattern)
-    if pattern == STANDARD_INPUT:
-      matches = [pattern]
-    elif os.path.exists(pattern):
-      # A file may have a glob's brackets in its name.
-      matches = _files_below(pattern)
-    else:
-      matches = [path for match in sorted(glob.glob(pattern))
-                 for path in _files_below(match)]
+    try:
+      if pattern == STANDARD_INPUT:
+        matches = [pattern]
+      elif _exists(pattern):
+        # A file may have a glob's brackets in its name.
+        matches = _files_below(pattern)
+      else:
+        matches = [path for match in sorted(glob.glob(pattern))
+                   for path in _files_below(match)]
+    except OSError as error:
+      raise DataError("--input_file: %s cannot be read: %s" % (
+          error.filename, error.strerror)) from error
     if not matches:
       raise DataError("--input_file: no file matches %s" % pattern)
     paths.extend(path for path in matches if path not in paths)
   return paths
+
+
+def _exists(path):
+  """Like os.path.exists, but a folder that may not be entered is an error."""
+  try:
+    os.stat(path)
+    return True
+  except (FileNotFoundError, NotADirectoryError, ValueError):
+    return False
+
+
+def _raise(error):
+  raise error
 
 
 def _files_below(path):
@@ -88,7 +105,7 @@ def _files_below(path):
   if not os.path.isdir(path):
     return [path]
   files = []
-  for folder, folders, names in os.walk(path):
+  for folder, folders, names in os.walk(path, onerror=_raise):
     folders[:] = sorted(name for name in folders if not name.startswith("."))
     files.extend(os.path.join(folder, name) for name in sorted(names)
                  if not name.startswith("."))
@@ -138,6 +155,8 @@ def read_documents(paths, counts, input_format="lines", text_fields=("text",),
 def _open(path):
   """Opens a file, whatever its compression, for reading bytes."""
   if path == STANDARD_INPUT:
+    if sys.stdin is None:
+      raise DataError("--input_file=-: standard input is closed")
     return io.open(sys.stdin.fileno(), "rb", closefd=False)
   opener = _OPENERS.get(os.path.splitext(path)[1])
   return io.BufferedReader(opener(path, "rb"), 2**18) if opener else io.open(
@@ -164,10 +183,12 @@ def _decoded_lines(path, reader, counts, on_bad_line, is_json):
         line = raw.decode("utf-8")
       except UnicodeDecodeError as error:
         if on_bad_line == "error":
+          is_utf16 = number == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff")
           raise DataError(
               "%s, line %d is not UTF-8 (%s); convert the file, for example"
-              " with iconv -f gb18030 -t utf-8, or pass --on_bad_line=skip" %
-              (_name(path), number, error)) from error
+              " with iconv -f %s -t utf-8, or pass --on_bad_line=skip" %
+              (_name(path), number, error,
+               "utf-16" if is_utf16 else "gb18030")) from error
         counts["bad_lines"] += 1
         continue
       yield number, (line[1:] if number == 1 and line[0] == "\ufeff"
@@ -218,7 +239,7 @@ def _json_texts(path, lines, text_fields, counts, on_bad_line):
       texts = [row[field] for field in text_fields]
       if not all(isinstance(text, str) for text in texts):
         raise TypeError("not every field is a text")
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
       if on_bad_line == "error":
         reason = ("there is no %s" % error if isinstance(error, KeyError)
                   else error)
@@ -233,8 +254,8 @@ def _json_texts(path, lines, text_fields, counts, on_bad_line):
       # A surrogate without its partner is no character.
       text = text.encode("utf-8", "ignore").decode("utf-8")
       for paragraph in filter(None, map(str.strip, text.split("\n"))):
-        for begin in range(0, len(paragraph), MAX_DOCUMENT_CHARACTERS):
-          yield paragraph[begin:begin + MAX_DOCUMENT_CHARACTERS]
+        for begin in range(0, len(paragraph), MAX_LINE_BYTES // 4):
+          yield paragraph[begin:begin + MAX_LINE_BYTES // 4]
     yield ""
 
 
@@ -261,7 +282,7 @@ CLOSING_MARKS = "”’」』）】\"')]"
 _FOLLOWING = CLOSING_MARKS + "。！？；…!?;"
 _GOES_ON = tuple("，、：,:")
 # ASCII marks end a sentence only right after Chinese: `a?b=1&amp;` has no end.
-_END = re.compile("[。！？；]|(?<![0-9…])…+|…+(?![0-9…])|"
+_END = re.compile("[。！？；]|(?<![0-9…])…+|(?<!…)…+(?![0-9…])|"
                   "(?<=[\u3400-\u9fff。！？；…”’」』》）】])[!?;]")
 _PAIRED = re.compile(r"\([^()]*\)|" + "|".join(
     "{0}[^{0}{1}]*{1}".format(*pair)
@@ -307,9 +328,10 @@ def split_sentences(text):
 
 def _split_at_ends(text, begins, inside):
   """Splits after ends that are not `inside`; no mark of `begins` closes."""
-  sentences, begin = [], 0
+  sentences, begin, end = [], 0, 0
   for match in _END.finditer(text):
-    end = match.end()
+    # Of many ends in a row, all but the first have been gone through.
+    end = max(end, match.end())
     while end < len(text) and text[end] in _FOLLOWING and end not in begins:
       end += 1
     if end > begin and end not in inside and text[end:end + 1] not in _GOES_ON:

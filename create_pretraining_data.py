@@ -23,6 +23,7 @@ Letters: N instances, S max_seq_length, P max_predictions_per_seq.
 
 import collections
 import errno
+import hashlib
 import io
 import json
 import os
@@ -419,7 +420,9 @@ def _write_data_sets(path, data_sets):
   content = dict(data_sets[0])
   if data_sets[1:]:
     content["other_data_sets"] = data_sets[1:]
-  with io.open(path + ".tmp", "w", encoding="utf-8", newline="\n") as writer:
+  # "replace": a file's name may be no text at all.
+  with io.open(path + ".tmp", "w", encoding="utf-8", errors="replace",
+               newline="\n") as writer:
     writer.write(json.dumps(content, ensure_ascii=False, indent=2,
                             sort_keys=True) + "\n")
   os.replace(path + ".tmp", path)
@@ -449,7 +452,8 @@ def check_output_files(output_files, input_files, flag="--output_file"):
 
   Args:
     output_files: list of paths.
-    input_files: list of paths, none of which may be written to.
+    input_files: list of paths, none of which may be written to; none in a
+      folder of them either, which the next run would read.
     flag: name of the flag that they come from, for the messages.
 
   Returns:
@@ -460,6 +464,8 @@ def check_output_files(output_files, input_files, flag="--output_file"):
   """
   output_files = [path.strip() for path in output_files]
   inputs = {os.path.realpath(path) for path in input_files}
+  input_folders = tuple(os.path.join(path, "") for path in inputs
+                        if os.path.isdir(path))
   for path in output_files:
     if "://" in path:
       raise DataError("%s: %s is not a local path; write the records to a disk"
@@ -470,8 +476,11 @@ def check_output_files(output_files, input_files, flag="--output_file"):
                       " TFRecord file" % (flag, path))
     if os.path.realpath(path) in inputs:
       raise DataError("%s: %s is one of the input files" % (flag, path))
-    if os.path.isdir(path):
-      raise DataError("%s: %s is a folder" % (flag, path))
+    if os.path.realpath(path).startswith(input_folders):
+      raise DataError("%s: %s is in a folder of the input" % (flag, path))
+    if os.path.exists(path) and not os.path.isfile(path):
+      raise DataError("%s: %s is %s, expected the path of a file" % (
+          flag, path, "a folder" if os.path.isdir(path) else "a device"))
   if len(set(map(os.path.realpath, output_files))) != len(output_files):
     raise DataError("%s names a file twice: %s" % (flag,
                                                    ",".join(output_files)))
@@ -564,6 +573,10 @@ def settings_of_flags():
                     " --segmenter=%s" % FLAGS.segmenter)
   if FLAGS.non_chinese or not FLAGS.do_whole_word_mask:
     settings["segmenter"] = "none"
+  for name in ("masked_lm_prob", "short_seq_prob"):
+    if not 0 <= settings[name] <= 1:  # nan, which gets through the flag's bounds
+      raise DataError("--%s is %g, expected a number from 0 to 1" % (
+          name, settings[name]))
   segmenter, user_dict = settings["segmenter"], FLAGS.jieba_user_dict
   if FLAGS.legacy_subword_labels and segmenter == "none":
     raise DataError("--legacy_subword_labels are labels of segmented words: it"
@@ -609,6 +622,10 @@ def make_creator(settings):
 
 def _output_files(input_files):
   """The output files that the flags ask for, checked."""
+  input_files = input_files + [
+      path.strip() for path in FLAGS.input_file.split(",")] + [FLAGS.vocab_file]
+  if FLAGS.jieba_user_dict:
+    input_files.append(FLAGS.jieba_user_dict)
   if bool(FLAGS.output_file) == bool(FLAGS.output_dir):
     raise DataError("either --output_file or --output_dir has to be given")
   if FLAGS.output_file:
@@ -624,9 +641,13 @@ def _output_files(input_files):
 
 
 def _work_dir(output_files):
-  """The folder for the files of this run."""
-  name = ".%s.work" % os.path.basename(output_files[0])
-  return os.path.join(FLAGS.work_dir or os.path.dirname(output_files[0]), name)
+  """The folder for the files of this run; None: beside its output."""
+  if not FLAGS.work_dir:
+    return None
+  outputs = "\n".join(map(os.path.abspath, output_files)).encode("utf-8",
+                                                                "surrogateescape")
+  return os.path.join(FLAGS.work_dir, "%s-%s.work" % (
+      os.path.basename(output_files[0]), hashlib.sha256(outputs).hexdigest()[:8]))
 
 
 def _run_settings(input_files, output_files, metadata):
@@ -654,18 +675,20 @@ def _run():
   metadata["compression"] = "GZIP" if FLAGS.gzip else ""
   logging.info("reading %d files: %s%s", len(input_files),
                ", ".join(input_files[:5]), ", ..." * (len(input_files) > 5))
-  counts, instances_per_file = shard_utils.write_shards(
+
+  def describe(counts, instances_per_file):
+    metadata.update(summarize(counts, FLAGS.max_seq_length))
+    write_metadata(output_files, metadata, instances_per_file)
+
+  counts, _ = shard_utils.write_shards(
       lambda counts: corpus_utils.read_documents(
           input_files, counts, FLAGS.input_format, FLAGS.text_field,
           FLAGS.on_bad_line),
       creator, output_files,
-      _run_settings(input_files, output_files, metadata),
+      _run_settings(input_files, output_files, dict(metadata)),
       _work_dir(output_files), FLAGS.num_workers, FLAGS.gzip,
       reread=corpus_utils.STANDARD_INPUT in input_files,
-      on_start=lambda: forget_metadata(output_files))
-  summary = summarize(counts, FLAGS.max_seq_length)
-  metadata.update(summary)
-  write_metadata(output_files, metadata, instances_per_file)
+      on_start=lambda: forget_metadata(output_files), on_end=describe)
   if counts["split_documents"]:
     logging.warning(
         "%d times a document of more than %d characters was taken apart; are"
@@ -673,7 +696,7 @@ def _run():
         counts["split_documents"], corpus_utils.MAX_DOCUMENT_CHARACTERS)
   logging.info("look at them: python scripts/inspect_tfrecord.py %s",
                output_files[0])
-  return summary
+  return summarize(counts, FLAGS.max_seq_length)
 
 
 def main(arguments):
@@ -697,8 +720,8 @@ def main(arguments):
 def describe_error(error):
   """An exception in a sentence."""
   if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-    return ("the disk is full (%s); make room, the same command goes on from"
-            " there" % (error.filename or "while writing"))
+    return ("the disk of %s is full; make room, the same command goes on from"
+            " there" % (error.filename or "the output"))
   if isinstance(error, OSError) and error.filename and error.strerror:
     return "%s: %s" % (error.filename, error.strerror)
   return str(error)

@@ -581,6 +581,11 @@ class InstanceCreator(object):
     self._is_mark = np.zeros(len(vocab), bool)
     self._is_mark[[vocab[mark] for mark in CLAUSE_MARKS if mark in vocab]] = 1
 
+  def expected_instances(self, num_documents, num_bytes):
+    """About how many instances come out of text, rather more than less."""
+    length = 3 * (self._options.max_seq_length - 3)  # a character's bytes
+    return self._options.dupe_factor * (num_documents + num_bytes // length)
+
   def tokenize(self, documents):
     """Tokenizes documents and chooses the segments of their instances.
 
@@ -588,9 +593,9 @@ class InstanceCreator(object):
       documents: list of corpus_utils.Documents.
 
     Returns:
-      (tokens, plan, counts): int32 array [T, 1], an id times two plus 1 where
-      a word begins, or [T, 2] with the ids of `legacy_subword_labels`; array
-      of PLAN_DTYPE, sorted by "order"; collections.Counter.
+      (tokens, plans, counts): int32 array [T, 1], an id times two plus 1 where
+      a word begins, or [T, 2] with the ids of `legacy_subword_labels`; iterator
+      over arrays of PLAN_DTYPE, each sorted by "order"; collections.Counter.
     """
     counts = collections.Counter()
     columns, bounds, identities, first = [[], [], []], [], [], 0
@@ -617,18 +622,24 @@ class InstanceCreator(object):
             self._plan(bounds, identities, ids), counts)
 
   def _plan(self, bounds, identities, ids):
-    """All Pairs of some documents, as an array."""
+    """Yields the Pairs of some documents, as an array for each repeat.
+
+    Not all at once: of short instances of a long text there are millions.
+    """
     options = self._options
     check_enough_documents(bounds, options.sentence_pair_task)
     clause_ends = find_clause_ends(self._is_mark[ids])
-    pairs = [
-        pair for index, identity in enumerate(identities)
-        for repeat in range(options.dupe_factor)
-        for pair in plan_pairs(
-            bounds, index, clause_ends, options.max_seq_length,
-            options.short_seq_prob,
-            document_rng(self._seed, identity, repeat),
-            options.sentence_pair_task)]
+    for repeat in range(options.dupe_factor):
+      yield self._sorted_plan([
+          pair for index, identity in enumerate(identities)
+          for pair in plan_pairs(
+              bounds, index, clause_ends, options.max_seq_length,
+              options.short_seq_prob,
+              document_rng(self._seed, identity, repeat),
+              options.sentence_pair_task)])
+
+  def _sorted_plan(self, pairs):
+    """Pairs as an array, in the order of their places."""
     plan = np.empty(len(pairs), PLAN_DTYPE)
     plan["spans"] = np.array([pair[:4] for pair in pairs],
                              np.int32).reshape(-1, 4)

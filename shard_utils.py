@@ -28,6 +28,8 @@ soon as what is made of it is complete.
 """
 
 import collections
+import contextlib
+import ctypes
 import fcntl
 import hashlib
 import io
@@ -49,8 +51,10 @@ import tfrecord_utils
 from corpus_utils import DataError
 from corpus_utils import Document
 
-GROUP_BYTES = 2**26
-PIECE_BYTES = 2**18
+# A group or a piece ends at so much text, or at so many expected instances:
+# of short instances there are many of little text.
+GROUP_BYTES, GROUP_INSTANCES = 2**26, 2**20
+PIECE_BYTES, PIECE_INSTANCES = 2**18, 2**15
 SLICE_INSTANCES = 2048
 BATCH_INSTANCES = 256
 
@@ -62,23 +66,26 @@ _STATE = "state.json"
 
 
 def write_shards(read, job, output_files, settings, work_dir, num_workers,
-                 compress=False, reread=False, on_start=None, progress=None):
+                 compress=False, reread=False, on_start=None, on_end=None,
+                 progress=None):
   """Writes the shards.
 
   Args:
     read: function from a collections.Counter, which it fills, to an iterable of
       corpus_utils.Documents.
-    job: object with the methods `tokenize` and `create_batch` of
-      create_pretraining_data.InstanceCreator.
+    job: object with the methods `expected_instances`, `tokenize` and
+      `create_batch` of instance_utils.InstanceCreator.
     output_files: list of paths.
     settings: dict that json can write, of all that the records depend on.
-    work_dir: path of a folder for this purpose, made here, removed at the end.
+    work_dir: path of a folder for this purpose, made here, removed at the end;
+      None for a hidden one beside the first output file.
     num_workers: int.
     compress: bool, whether the shards are gzip files.
     reread: bool, whether to read the input again if it has been read by a run
       that was killed, because nothing else tells whether it is the same.
     on_start: function called when the input has been read, before the first
       output file is touched.
+    on_end: function called when all files are complete, of what is returned.
     progress: Progress, or None for one of default settings.
 
   Returns:
@@ -90,7 +97,7 @@ def write_shards(read, job, output_files, settings, work_dir, num_workers,
     OSError: a file cannot be read or written.
   """
   progress = progress or Progress()
-  with _WorkFolder(work_dir) as folder:
+  with _WorkFolder(work_dir, output_files) as folder:
     state = folder.resume(settings, output_files)
     if state is None or reread:
       documents = _deal_documents(folder, read, len(output_files), reread,
@@ -100,9 +107,9 @@ def write_shards(read, job, output_files, settings, work_dir, num_workers,
       on_start()
       state["started"] = True
       folder.write_json(_STATE, state)
-    shards = [_Shard(folder, number, path, compress)
+    shards = [_Shard(folder, job, number, path, state["bytes"][number], compress)
               for number, path in enumerate(output_files)]
-    progress.begin(sum(state["bytes"]), shards)
+    progress.begin(shards)
     workers = _WorkerPool(num_workers, job)
     try:
       _Scheduler(shards, workers, progress).run()
@@ -112,8 +119,11 @@ def write_shards(read, job, output_files, settings, work_dir, num_workers,
     counts = collections.Counter(state["counts"])
     for shard in shards:
       counts.update(shard.counts)
+    instances_per_file = [shard.counts["instances"] for shard in shards]
+    if on_end:
+      on_end(counts, instances_per_file)
     folder.remove()
-  return counts, [shard.counts["instances"] for shard in shards]
+  return counts, instances_per_file
 
 
 class RunError(Exception):
@@ -123,40 +133,136 @@ class RunError(Exception):
 # ----------------------------------------------------------------- the folder
 
 
-class _WorkFolder(object):
-  """The folder of a run's files, locked while it is worked on."""
+class _OutputLock(object):
+  """Keeps other runs away from output files of a folder.
 
-  def __init__(self, path):
-    self.path = path
-    self._lock = None
+  A hidden folder beside them has a file that is locked as long as this process
+  lives, or one that it has forked, and that says which files are meant.
+  """
+
+  def __init__(self, paths):
+    """Args: paths, list of paths of files, all in the same folder."""
+    self._folder = os.path.dirname(paths[0])
+    self._names = [os.path.basename(path) for path in paths]
+    self.path = os.path.join(self._folder, ".%s.work" % self._names[0])
+    self._file = None
+
+  def acquire(self):
+    """Raises RunError if another run is at work on one of the files."""
+    begin = time.time()
+    while not self._try():
+      if time.time() - begin > _LOCK_SECONDS:
+        raise RunError("another run is at work on the same output, its folder"
+                       " is %s; wait for it, or stop it" % self.path)
+      time.sleep(0.2)
+    json.dump(self._names, self._file)
+    self._file.flush()
+    # First written, then looked: of two runs at least one sees the other.
+    for name in sorted(os.listdir(self._folder or ".")):
+      other = os.path.join(self._folder, name)
+      if (name.startswith(".") and name.endswith(".work") and
+          other != self.path):
+        self._look_at(other)
+
+  def _try(self):
+    os.makedirs(self.path, exist_ok=True)
+    self._file = _locked_file(os.path.join(self.path, "lock"), "w")
+    return self._file is not None
+
+  def _look_at(self, other):
+    """Looks at the folder of a run for other files."""
+    try:
+      with io.open(os.path.join(other, "lock")) as reader:
+        names = json.load(reader)
+      lock = _locked_file(os.path.join(other, "lock"), "r")
+    except (OSError, ValueError):
+      return
+    common = sorted(set(names) & set(self._names))
+    if lock is None:
+      if common:
+        self.release()
+        raise RunError("another run is at work on %s, its folder is %s; wait"
+                       " for it, or stop it" % (", ".join(common), other))
+      return
+    lock.close()
+    if common:
+      logging.info("%s is of a run for some of these files that did not end;"
+                   " it is removed", other)
+      shutil.rmtree(other)
+    else:
+      logging.warning(
+          "%s is of a run for %s that did not end; if it is not to go on, remove"
+          " it, and those of its files that are there", other,
+          names[0] if len(names) == 1 else "%s ... %s" % (names[0], names[-1]))
+
+  def release(self):
+    """Lets others have the files; what is in the hidden folder stays."""
+    self._file.close()
+
+  def remove(self):
+    """Removes the hidden folder, which has to be empty by now."""
+    os.remove(os.path.join(self.path, "lock"))
+    os.rmdir(self.path)
+
+
+def _locked_file(path, mode):
+  """Opens and locks a file; None if another process has the lock."""
+  try:
+    file = io.open(path, mode)
+  except FileNotFoundError:
+    return None
+  try:
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    # Not the file that a run which has just ended has removed.
+    if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+      return file
+  except (BlockingIOError, FileNotFoundError):
+    pass
+  file.close()
+  return None
+
+
+class _WorkFolder(object):
+  """The folder of a run's files, for as long as its outputs are locked."""
+
+  def __init__(self, path, output_files):
+    """Args: path, or None for the hidden folder beside the first output."""
+    folders = collections.OrderedDict()
+    for output_file in output_files:
+      folders.setdefault(os.path.dirname(output_file), []).append(output_file)
+    self._locks = [_OutputLock(paths) for paths in folders.values()]
+    self.path = path or self._locks[0].path
+    self.goes_on = False  # whether there is work of an earlier run
 
   def __enter__(self):
-    os.makedirs(self.path, exist_ok=True)
-    self._lock = io.open(self.file("lock"), "w")
-    begin = time.time()
-    while True:
-      try:
-        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return self
-      except OSError as error:
-        if time.time() - begin > _LOCK_SECONDS:
-          self._lock.close()
-          raise RunError("another run is at work on the same output, its folder"
-                         " is %s; wait for it, or stop it" %
-                         self.path) from error
-        time.sleep(0.2)
+    acquired = []
+    try:
+      for lock in self._locks:
+        lock.acquire()
+        acquired.append(lock)
+      os.makedirs(self.path, exist_ok=True)
+    except BaseException:
+      for lock in acquired:
+        lock.release()
+      raise
+    return self
 
   def __exit__(self, kind, *unused_error):
-    if kind and issubclass(kind, DataError):  # the same again would fail again
+    # The same again would fail again; but not what an earlier run could do.
+    if kind and issubclass(kind, DataError) and not self.goes_on:
       self.remove()
-    self._lock.close()
+    for lock in self._locks:
+      lock.release()
 
   def file(self, *names):
     return os.path.join(self.path, *names)
 
   def write_json(self, name, content):
-    with io.open(self.file(name + ".tmp"), "w") as writer:
+    path = self.file(name + ".tmp")
+    with _naming_file(path), io.open(path, "w") as writer:
       json.dump(content, writer)
+      writer.flush()
+      os.fsync(writer.fileno())
     os.replace(self.file(name + ".tmp"), self.file(name))
 
   def read_json(self, name):
@@ -185,6 +291,7 @@ class _WorkFolder(object):
              for number, path in enumerate(output_files)):
       logging.info("going on with the run that stopped; its files are in %s",
                    self.path)
+      self.goes_on = True
       return state
     else:
       logging.info("finished output files have disappeared: starting anew")
@@ -202,8 +309,10 @@ class _WorkFolder(object):
 
   def remove(self):
     self.clear()
-    os.remove(self.file("lock"))
-    os.rmdir(self.path)
+    if self.path not in [lock.path for lock in self._locks]:
+      os.rmdir(self.path)
+    for lock in self._locks:
+      lock.remove()
 
 
 # ------------------------------------------------------------ dealing out text
@@ -234,6 +343,9 @@ def _deal_documents(folder, read, num_shards, with_digest, progress):
   rows = [[] for _ in range(num_shards)]
   sizes, buffered, order, num_documents = [0] * num_shards, 0, [], 0
   for document in read(counts):
+    if sum(map(len, document.lines)) < 2:  # no two tokens
+      counts.update(documents=1, sentences=1, dropped_documents=1)
+      continue
     if not order:
       order = list(range(num_shards))
       random.Random(num_documents).shuffle(order)
@@ -253,9 +365,13 @@ def _deal_documents(folder, read, num_shards, with_digest, progress):
       buffered = 0
     progress.add_read_bytes(len(text))
   _append_documents(folder, texts, rows)
+  if not num_documents:
+    raise DataError("the input has no document of two tokens or more, %d shorter"
+                    " ones" % counts["documents"])
   if num_documents < num_shards:
-    raise DataError("there are %d documents in the input for %d output files;"
-                    " make fewer files" % (num_documents, num_shards))
+    raise DataError("there are %d documents of two tokens or more in the input"
+                    " for %d output files; make fewer files" % (
+                        num_documents, num_shards))
   return counts, sizes, digest.hexdigest() if with_digest else None
 
 
@@ -276,10 +392,12 @@ def _append_documents(folder, texts, rows):
   """Appends to the shards' files what is in memory, and forgets it."""
   for shard, text in enumerate(texts):
     if text or rows[shard]:
-      with io.open(folder.file(_text_name(shard)), "ab") as writer:
-        writer.write(text)
-      with io.open(folder.file(_index_name(shard)), "ab") as writer:
-        writer.write(np.array(rows[shard], "<i8").tobytes())
+      for name, content in (
+          (_text_name(shard), text),
+          (_index_name(shard), np.array(rows[shard], "<i8").tobytes())):
+        path = folder.file(name)
+        with _naming_file(path), io.open(path, "ab") as writer:
+          writer.write(content)
       del text[:]
       del rows[shard][:]
 
@@ -309,11 +427,14 @@ def _group_rows(index_path, num_groups, group):
       found.append(rows[rng.randint(num_groups, size=len(rows)) == group])
 
 
-def _cut_pieces(rows):
-  """Cuts rows of an index into pieces of enough text and documents."""
+def _cut_pieces(rows, expected_instances):
+  """Cuts rows of an index into pieces of enough text or documents."""
   begins, size = [0], 0
   for i, length in enumerate(rows[:, 1].tolist()):
-    if size >= PIECE_BYTES and i - begins[-1] >= _MIN_PIECE_DOCUMENTS:
+    num_documents = i - begins[-1]
+    if num_documents >= _MIN_PIECE_DOCUMENTS and (
+        size >= PIECE_BYTES or
+        expected_instances(num_documents, size) >= PIECE_INSTANCES):
       begins.append(i)
       size = 0
     size += length
@@ -328,10 +449,20 @@ def _cut_pieces(rows):
 
 def _write_file(path, chunks):
   """Writes chunks of bytes to a file, which gets its name at the end."""
-  with io.open(path + ".tmp", "wb") as writer:
+  with _naming_file(path), io.open(path + ".tmp", "wb") as writer:
     for chunk in chunks:
       writer.write(chunk)
   os.replace(path + ".tmp", path)
+
+
+@contextlib.contextmanager
+def _naming_file(path):
+  """Puts the path into an error of writing to it, which has none."""
+  try:
+    yield
+  except OSError as error:
+    error.filename = error.filename or path
+    raise
 
 
 def _write_result(path, counts):
@@ -350,10 +481,17 @@ def _read_result(path):
 
 def _tokenize_piece(job, path, text_path, rows):
   """A task: tokens and plan of a piece. Returns its counts."""
-  tokens, plan, counts = job.tokenize(_read_documents(text_path, rows))
+  tokens, plans, counts = job.tokenize(_read_documents(text_path, rows))
   _write_file(path + ".tokens", [tokens.tobytes()])
-  _write_file(path + ".plan", [plan.tobytes()])
-  return _write_result(path, dict(counts, planned=len(plan),
+  sizes = []
+
+  def contents():
+    for plan in plans:
+      sizes.append(len(plan))
+      yield plan.tobytes()
+
+  _write_file(path + ".plan", contents())
+  return _write_result(path, dict(counts, planned=sum(sizes), plans=sizes,
                                   columns=tokens.shape[1]))
 
 
@@ -363,14 +501,14 @@ def _create_slice(job, path, pieces, columns, limits, compress):
   Args:
     job: see `write_shards`.
     path: where the records go.
-    pieces: list of paths of the group's pieces.
+    pieces: list of (path of a piece, sizes of its plans), all of the group.
     columns: int, columns of the tokens.
     limits: (int, int), which places among the group's instances.
     compress: bool.
   """
   plan, sources = _read_plan(job.plan_dtype, pieces, limits)
   counts = collections.Counter()
-  tokens = _TokenReader(pieces, columns)
+  tokens = _TokenReader([piece for piece, _ in pieces], columns)
 
   part = tfrecord_utils.GzipPart()
 
@@ -403,13 +541,18 @@ def _read_plan(dtype, pieces, limits):
     (array [N] of the dtype, int array [N] of the number of the piece).
   """
   plans, sources = [], []
-  for source, piece in enumerate(pieces):
-    if os.path.getsize(piece + ".plan"):
-      # Sorted, so little more is read from the file than what is wanted.
-      plan = np.memmap(piece + ".plan", dtype, mode="r")
-      begin, end = np.searchsorted(plan["order"], np.array(limits, np.uint64))
-      plans.append(np.array(plan[begin:end]))
+  for source, (piece, sizes) in enumerate(pieces):
+    if not sum(sizes):
+      continue
+    # Sorted, so little more is read from the file than what is wanted.
+    content = np.memmap(piece + ".plan", dtype, mode="r")
+    first = 0
+    for size in sizes:
+      begin, end = first + np.searchsorted(
+          content["order"][first:first + size], np.array(limits, np.uint64))
+      plans.append(np.array(content[begin:end]))
       sources.append(np.full(end - begin, source))
+      first += size
   plan, sources = np.concatenate(plans), np.concatenate(sources)
   order = np.argsort(plan["order"], kind="mergesort")
   return plan[order], sources[order]
@@ -516,6 +659,7 @@ class _WorkerPool(object):
 
 def _work(connection, connections_of_others, job):
   """What a worker does: tasks, until the other end is closed."""
+  _die_with_parent()
   for inherited in connections_of_others:
     inherited.close()
   signal.signal(signal.SIGINT, signal.SIG_IGN)  # its parent will end it
@@ -537,6 +681,18 @@ def _work(connection, connections_of_others, job):
       connection.send((result, error, peak_bytes()))
     except OSError:
       return
+
+
+def _die_with_parent():
+  """Lets Linux kill this process when its parent is gone.
+
+  Elsewhere it ends with the task that it is at.
+  """
+  try:
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+  except (OSError, AttributeError):
+    pass
 
 
 def num_cores():
@@ -564,13 +720,15 @@ class _Group(object):
     self.counts = collections.Counter()
     self.slices = None  # known when all pieces are tokenized
     self.checksums = {}  # (CRC-32, length) of each slice, before compression
+    self._plans = {}  # sizes of each piece's plans
     self._path = shard.folder.file("shard-%05d.group-%05d" % (shard.number,
                                                               number))
     os.makedirs(self._path, exist_ok=True)
-    self._rows = _cut_pieces(rows)
+    self._rows = _cut_pieces(rows, shard.job.expected_instances)
     self._pieces = [self._file("piece-%05d", i) for i in range(len(self._rows))]
     self._columns = None
     self._missing = 0
+    self.done_before = 0  # bytes of text of the tasks that a killed run did
 
   def _file(self, name, number):
     return os.path.join(self._path, name % number)
@@ -590,7 +748,8 @@ class _Group(object):
     limits = [i * (2**64 - 1) // max(1, num_slices)
               for i in range(num_slices + 1)]
     return self._missing_tasks(
-        (_create_slice, (path, self._pieces, self._columns,
+        (_create_slice, (path, [(piece, self._plans[piece])
+                                for piece in self._pieces], self._columns,
                          limits[i:i + 2], self.shard.compress),
          self.text_bytes / num_slices)
         for i, path in enumerate(self.slices))
@@ -605,11 +764,16 @@ class _Group(object):
         missing.append(task)
       else:
         self.finish(task[1][0], result)
+        self.done_before += task[2]
     return missing
 
   def finish(self, path, result):
-    """Takes note of a finished task: its path, and what it returned."""
+    """Takes note of a finished task: its path, and its result.
+
+    Only counts are left in the result.
+    """
     self._columns = result.pop("columns", self._columns)
+    self._plans[path] = result.pop("plans", None)
     self.checksums[path] = result.pop("crc", 0), result.pop("length", 0)
     self.counts.update(result)
     self._missing -= 1
@@ -631,9 +795,9 @@ def _unfinished(path):
 class _Shard(object):
   """An output file, and how far it is."""
 
-  def __init__(self, folder, number, path, compress):
-    self.folder, self.number, self.compress = folder, number, compress
-    self.path = path
+  def __init__(self, folder, job, number, path, text_bytes, compress):
+    self.folder, self.job, self.number = folder, job, number
+    self.path, self.text_bytes, self.compress = path, text_bytes, compress
     state = folder.read_json(self._state_name) or {
         "groups": 0, "bytes": 0, "content": [0, 0], "counts": {},
         "done": False}
@@ -653,12 +817,25 @@ class _Shard(object):
     """Yields the groups that are not in the file yet."""
     if self.done:
       return
-    size = os.path.getsize(self.folder.file(_text_name(self.number)))
-    num_groups = max(1, -(-size // GROUP_BYTES))
+    num_groups = self._num_groups()
     for number in range(self.groups_done, num_groups):
       rows = _group_rows(self.folder.file(_index_name(self.number)),
                          num_groups, number)
       yield _Group(self, number, rows), number == num_groups - 1
+
+  def _num_groups(self):
+    index = self.folder.file(_index_name(self.number))
+    num_documents = os.path.getsize(index) // (8 * _INDEX_COLUMNS)
+    expected = self.job.expected_instances(num_documents, self.text_bytes)
+    return max(1, -(-self.text_bytes // GROUP_BYTES),
+               -(-expected // GROUP_INSTANCES))
+
+  def bytes_done(self):
+    """Bytes of text whose records are in the file."""
+    if self.done:
+      return self.text_bytes
+    return (self.text_bytes * self.groups_done // self._num_groups()
+            if self.groups_done else 0)
 
   def append(self, group):
     """Appends what is finished of a group, in order: while others go on."""
@@ -738,8 +915,8 @@ class _Scheduler(object):
     while self._running:
       for worker, result in self._workers.wait(1.0):
         group, task = self._running.pop(worker)
-        self._progress.add(result, task[2], sum(self._workers.peak_bytes))
         group.finish(task[1][0], result)
+        self._progress.add(result, task[2], sum(self._workers.peak_bytes))
         self._go_on(group)
       # First, so that no worker waits for files to be copied.
       self._start_tasks()
@@ -756,6 +933,7 @@ class _Scheduler(object):
           return
         self._open.append((group, is_last))
         self._ready.extend((group, task) for task in group.tokenize_tasks())
+        self._note_done_before(group)
         self._go_on(group)
       task = self._ready.popleft()
       worker = self._workers.start(task[1][0], task[1][1])
@@ -764,17 +942,25 @@ class _Scheduler(object):
   def _go_on(self, group):
     """Makes the other tasks of a group when its pieces are tokenized."""
     if group.is_finished and group.slices is None:
+      known, group.done_before = group.counts.copy(), 0
       self._ready.extendleft(
           (group, task) for task in reversed(group.create_tasks()))
+      self._note_done_before(group, known)
+
+  def _note_done_before(self, group, known=()):
+    counts = group.counts.copy()
+    counts.subtract(known)
+    self._progress.add_done_before(counts, group.done_before)
 
   def _append_finished(self):
     """Appends to the shards what is finished, in order."""
     while self._open and self._open[0][0].slices is not None:
       first, is_last = self._open[0]
-      first.shard.append(first)
-      if not first.is_finished:
-        return
-      first.shard.finish_group(first, is_last)
+      with _naming_file(first.shard.path):
+        first.shard.append(first)
+        if not first.is_finished:
+          return
+        first.shard.finish_group(first, is_last)
       self._open.popleft()
 
 
@@ -801,13 +987,21 @@ class Progress(object):
     if self._is_due():
       self._print("read %.1f MB" % (self._read_bytes / 1e6))
 
-  def begin(self, total_bytes, shards):
+  def begin(self, shards):
     """Takes note of all that has to be done, and of what is done already."""
     self._begin = time.time()
     # Tokenizing and creating both count, as half of the work each.
-    self._total = 2.0 * total_bytes
+    self._total = 2.0 * sum(shard.text_bytes for shard in shards)
+    self._done = self._done_before = 2.0 * sum(
+        shard.bytes_done() for shard in shards)
     for shard in shards:
       self._counts.update(shard.counts)
+
+  def add_done_before(self, counts, text_bytes):
+    """Takes note of tasks that a killed run has finished."""
+    self._counts.update(counts)
+    self._done += text_bytes
+    self._done_before += text_bytes
 
   def add(self, counts, text_bytes, worker_bytes):
     """Takes note of a finished task."""
@@ -826,10 +1020,10 @@ class Progress(object):
     counts = self._counts
     seconds = max(1e-3, time.time() - self._begin)
     share = min(1.0, self._done / max(1.0, self._total))
-    eta = ("%d:%02d:%02d" % (int(seconds * (1 / share - 1)) // 3600,
-                             int(seconds * (1 / share - 1)) // 60 % 60,
-                             int(seconds * (1 / share - 1)) % 60)
-           if share > 0 else "?")
+    done_now, eta = self._done - self._done_before, "?"
+    if done_now > 0:
+      left = int(seconds * max(0.0, self._total - self._done) / done_now)
+      eta = "%d:%02d:%02d" % (left // 3600, left // 60 % 60, left % 60)
     return ("%3d %%, %d documents, %d instances, %d instances/s, [UNK]"
             " %.3f %%, memory %d MB, ETA %s" % (
                 100 * share, counts["documents"], counts["instances"],

@@ -1,19 +1,24 @@
 """Classifies texts or pairs with a trained classifier: load once, predict many.
 
-In Python, with the output folder of `run_classifier.py`:
+In Python, with the output folder of `run_classifier.py` or a SavedModel:
 
   classifier = similarity.Classifier("output")
   classifier.labels                                  # ["0", "1"]
   classifier.predict([("今天好吗", "今天好不好")])   # float array [1, 2]
 
-As a command, with texts as arguments or a line each on standard input; the two
-texts of a pair are separated by a tab:
+As a command, with texts as arguments, in a file, or a line each on standard
+input; the two texts of a pair are separated by a tab:
 
-  python similarity.py --model_dir=output < pairs.txt
+  python similarity.py --model_dir=output --input_file=pairs.txt
+  python similarity.py --model_dir=output --top_k=3 --json < pairs.txt
+  python similarity.py --model_dir=output            # asks, on a terminal
 
-prints a line for each: label, its probability, the text.
+prints a line for each: label, its probability (for each of --top_k), the text.
 """
 
+import contextlib
+import itertools
+import json
 import os
 import sys
 import threading
@@ -23,6 +28,7 @@ from absl import flags
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+import bert_utils
 import classifier_utils
 import estimator_utils
 import modeling
@@ -31,18 +37,235 @@ import tokenization
 
 FLAGS = flags.FLAGS
 
+INPUT_NAMES = ("input_ids", "input_mask", "segment_ids")
+
+# A long input is sorted by length, and answered, so many batches at a time.
+BATCHES_AT_ONCE = 64
+
+
+# ---------------------------------------------------------------- the function
+
+
+class SessionFunction(object):
+  """A loaded graph: arrays in, arrays out; may be called from many threads."""
+
+  def __init__(self, session, inputs, outputs):
+    """Takes what was loaded.
+
+    Args:
+      session: Session, with all variables initialized.
+      inputs: dict, name -> Tensor to feed.
+      outputs: dict, name -> Tensor to fetch.
+    """
+    self._session = session
+    self._inputs = inputs
+    self._outputs = outputs
+    session.graph.finalize()  # No call can make it larger.
+
+  def __call__(self, arrays):
+    """Runs the graph.
+
+    Args:
+      arrays: dict, name -> array, for every input.
+
+    Returns:
+      dict, name -> array, of every output.
+    """
+    return self._session.run(self._outputs, {
+        self._inputs[name]: array for name, array in arrays.items()})
+
+  def close(self):
+    """Frees the session; the object cannot be called any more."""
+    self._session.close()
+
+
+def checkpoint_function(build_fn, checkpoint, input_names=INPUT_NAMES,
+                        advice=""):
+  """Builds a graph, once, with the weights of a checkpoint.
+
+  Args:
+    build_fn: function of int32 Tensors [B, n], with the input names as
+      keywords; returns a dict of Tensors.
+    checkpoint: path of a checkpoint.
+    input_names: sequence of strings.
+    advice: string, what to do where the checkpoint lacks a head.
+
+  Returns:
+    SessionFunction.
+
+  Raises:
+    InputError: the checkpoint does not have the variables of the graph.
+  """
+  graph = tf.Graph()
+  with graph.as_default():
+    inputs = {name: tf.placeholder(tf.int32, [None, None], name)
+              for name in input_names}
+    outputs = build_fn(**inputs)
+    estimator_utils.init_from_checkpoint(checkpoint, use_tpu=False)
+    missing = bert_utils.match_checkpoint(
+        tf.trainable_variables(), checkpoint).missing
+    if missing:
+      raise bert_utils.InputError(
+          "the checkpoint %s lacks %d variables of the model, the first is %s%s"
+          % (checkpoint, len(missing), missing[0], advice and "; " + advice))
+    initializer = tf.global_variables_initializer()
+  session = tf.Session(graph=graph)
+  session.run(initializer)
+  return SessionFunction(session, inputs, outputs)
+
+
+def is_saved_model(folder):
+  """Whether a folder is a SavedModel."""
+  return any(tf.gfile.Exists(os.path.join(folder, "saved_model" + ending))
+             for ending in (".pb", ".pbtxt"))
+
+
+def saved_model_function(folder):
+  """Loads a SavedModel, of TensorFlow 1 or 2, by its default signature.
+
+  Args:
+    folder: path; the signature has the inputs input_ids, input_mask and
+      segment_ids, each [B, S], and the output probabilities [B, labels].
+
+  Returns:
+    SessionFunction.
+
+  Raises:
+    ValueError: it cannot be read, or has another signature.
+  """
+  session = tf.Session(graph=tf.Graph())
+  with session.graph.as_default():
+    try:
+      signatures = tf.saved_model.load(session, ["serve"], folder).signature_def
+    except (RuntimeError, OSError, tf.errors.OpError) as error:
+      raise ValueError("the SavedModel %s cannot be loaded: %s" % (
+          folder, getattr(error, "message", error))) from error
+  signature = signatures.get("serving_default")
+  found = (["%s" % sorted(side) for side in (signature.inputs,
+                                             signature.outputs)]
+           if signature else ["nothing", "nothing"])
+  if not signature or set(signature.inputs) != set(INPUT_NAMES) or (
+      "probabilities" not in signature.outputs):
+    raise ValueError(
+        "the SavedModel %s is no classifier of this project: its signature"
+        " serving_default takes %s and gives %s, expected %s and"
+        " ['probabilities']" % (folder, found[0], found[1],
+                                sorted(INPUT_NAMES)))
+  tensor = session.graph.get_tensor_by_name
+  return SessionFunction(
+      session,
+      {name: tensor(info.name) for name, info in signature.inputs.items()},
+      {"probabilities": tensor(signature.outputs["probabilities"].name)})
+
+
+# -------------------------------------------------------------------- batches
+
+
+def text_features(texts, max_seq_length, tokenizer):
+  """What the model gets of each text, without padding.
+
+  Args:
+    texts: list of strings, or of pairs (text_a, text_b).
+    max_seq_length: int; longer texts are truncated.
+    tokenizer: FullTokenizer.
+
+  Returns:
+    List of dicts, input name -> list of ints.
+
+  Raises:
+    ValueError: something is neither a text nor a pair.
+  """
+  if isinstance(texts, str):
+    raise ValueError("expected a list of texts, found the text %r" % texts)
+  features = []
+  for index, text in enumerate(texts):
+    text_a, text_b = _as_pair(index, text)
+    feature = classifier_utils.convert_single_example(
+        index, classifier_utils.InputExample("text %d" % index, text_a, text_b),
+        [], max_seq_length, tokenizer)
+    length = sum(feature.input_mask)
+    features.append({name: getattr(feature, name)[:length]
+                     for name in INPUT_NAMES})
+  return features
+
+
+def _as_pair(index, text):
+  pair = (text, None) if isinstance(text, str) else text
+  if (not isinstance(pair, (tuple, list)) or len(pair) != 2 or
+      not isinstance(pair[0], str) or
+      not isinstance(pair[1], (str, type(None)))):
+    raise ValueError("text %d is %r, expected a string or a pair of strings" %
+                     (index, text))
+  return pair
+
+
+def padded_batches(features, batch_size):
+  """Puts rows of about the same length together: little padding.
+
+  Args:
+    features: list of dicts, name -> list of ints, with "input_ids" and all of
+      the same names.
+    batch_size: int, the most rows of a batch.
+
+  Yields:
+    (indices into `features`, dict, name -> int32 array [rows, longest]). The
+    longest come first: what does not fit into memory shows at once.
+  """
+  order = sorted(range(len(features)),
+                 key=lambda index: -len(features[index]["input_ids"]))
+  for begin in range(0, len(order), batch_size):
+    indices = order[begin:begin + batch_size]
+    arrays = {}
+    for name in features[indices[0]]:
+      rows = [features[index][name] for index in indices]
+      arrays[name] = np.zeros([len(rows), max(map(len, rows))], np.int32)
+      for array, row in zip(arrays[name], rows):
+        array[:len(row)] = row
+    yield indices, arrays
+
+
+def run_in_batches(function, features, batch_size):
+  """Calls a function on padded batches.
+
+  Args:
+    function: function of a dict of arrays that returns a dict of arrays.
+    features: as for `padded_batches`.
+    batch_size: int.
+
+  Returns:
+    List of dicts, output name -> array, one for each of `features`, in order.
+  """
+  rows = [None] * len(features)
+  for indices, arrays in padded_batches(features, batch_size):
+    outputs = function(arrays)
+    for place, index in enumerate(indices):
+      rows[index] = {name: array[place] for name, array in outputs.items()}
+  return rows
+
+
+# ----------------------------------------------------------------- classifier
+
 
 class Classifier(object):
-  """A trained classifier in memory; may be used from several threads."""
+  """A trained classifier in memory; may be used from several threads.
 
-  def __init__(self, model_dir, checkpoint=None, batch_size=32):
+  `checkpoint` is the path of the weights, None where they are a SavedModel's;
+  `labels` and `max_seq_length` are those of the training.
+  """
+
+  def __init__(self, model_dir, checkpoint=None, batch_size=32, function=None):
     """Loads the model.
 
     Args:
-      model_dir: path, an output folder of `run_classifier.py`. Its best
-        checkpoint on dev is taken if there is one, else its latest.
+      model_dir: path, an output folder of `run_classifier.py`, of which the
+        best checkpoint on dev is taken if there is one, else the latest; or a
+        SavedModel, with the classifier.json and vocab.txt of that folder.
       checkpoint: path of another checkpoint of that run, or None.
       batch_size: int, how many texts go through the model at once.
+      function: what computes instead of the folder's own weights: a function
+        of {"input_ids": ..., "input_mask": ..., "segment_ids": int32 array
+        [B, S]} that returns {"probabilities": float array [B, labels]} and
+        stands calls from several threads; or None.
 
     Raises:
       ValueError: the folder is not such a folder, or has no checkpoint.
@@ -51,25 +274,41 @@ class Classifier(object):
     self.labels = settings["labels"]
     self.max_seq_length = settings["max_seq_length"]
     self.batch_size = batch_size
-    self.checkpoint = checkpoint or run_classifier.best_checkpoint(model_dir)
-    self.tokenizer = tokenization.FullTokenizer(
-        os.path.join(model_dir, estimator_utils.VOCAB_NAME),
-        settings["do_lower_case"])
-    bert_config = modeling.BertConfig.from_json_file(
-        os.path.join(model_dir, estimator_utils.CONFIG_NAME))
+    self.checkpoint = None
+    vocab_file = os.path.join(model_dir, estimator_utils.VOCAB_NAME)
+    self.tokenizer = tokenization.FullTokenizer(vocab_file,
+                                                settings["do_lower_case"])
+    tokenization.validate_vocab(self.tokenizer.vocab, vocab_file=vocab_file)
+    if function is None and is_saved_model(model_dir):
+      if checkpoint:
+        raise ValueError("%s is a SavedModel, which has its own weights; leave"
+                         " out the checkpoint %s" % (model_dir, checkpoint))
+      function = saved_model_function(model_dir)
+    elif function is None:
+      if checkpoint and not tf.train.checkpoint_exists(checkpoint):
+        raise ValueError(
+            "there is no checkpoint %s; give one without its ending, such as"
+            " %s" % (checkpoint, os.path.join(model_dir, "model.ckpt-1000")))
+      self.checkpoint = checkpoint or run_classifier.best_checkpoint(model_dir)
+      function = self._restore(model_dir, vocab_file)
+    self._function = function
+
+  def _restore(self, model_dir, vocab_file):
+    """The function of the folder's config and `self.checkpoint`."""
+    config_file = os.path.join(model_dir, estimator_utils.CONFIG_NAME)
+    bert_config = modeling.BertConfig.from_json_file(config_file)
     tokenization.validate_vocab(self.tokenizer.vocab, bert_config.vocab_size,
-                                os.path.join(model_dir,
-                                             estimator_utils.VOCAB_NAME))
-    graph = tf.Graph()
-    with graph.as_default():
-      self._inputs = {
-          name: tf.placeholder(tf.int32, [None, None], name)
-          for name in ("input_ids", "input_mask", "segment_ids")}
-      self._probabilities = run_classifier.create_model(
-          bert_config, False, labels=None, num_labels=len(self.labels),
-          use_one_hot_embeddings=False, **self._inputs).probabilities
-      self._session = tf.Session(graph=graph)
-      tf.train.Saver().restore(self._session, self.checkpoint)
+                                vocab_file, config_file)
+
+    def build(input_ids, input_mask, segment_ids):
+      return {"probabilities": run_classifier.create_model(
+          bert_config, False, input_ids, input_mask, segment_ids, labels=None,
+          num_labels=len(self.labels),
+          use_one_hot_embeddings=False).probabilities}
+
+    return checkpoint_function(
+        build, self.checkpoint,
+        advice="give a checkpoint that run_classifier.py wrote")
 
   def predict(self, texts):
     """Predicts texts.
@@ -80,39 +319,46 @@ class Classifier(object):
     Returns:
       float array [number of texts, number of labels], rows in order; each
       sums to 1.
+
+    Raises:
+      ValueError: something is neither a text nor a pair, or the model has
+        another number of labels than classifier.json.
     """
-    rows = [np.zeros([0, len(self.labels)], np.float32)]
-    for begin in range(0, len(texts), self.batch_size):
-      batch = self._features(texts[begin:begin + self.batch_size])
-      rows.append(self._session.run(
-          self._probabilities,
-          {self._inputs[name]: value for name, value in batch.items()}))
-    return np.concatenate(rows)
+    features = text_features(texts, self.max_seq_length, self.tokenizer)
+    rows = run_in_batches(self._function, features, self.batch_size)
+    probabilities = np.zeros([len(rows), len(self.labels)], np.float32)
+    for index, row in enumerate(rows):
+      if len(row["probabilities"]) != len(self.labels):
+        raise ValueError(
+            "the model gives %d probabilities, but classifier.json has %d"
+            " labels; it is of another model" % (len(row["probabilities"]),
+                                                 len(self.labels)))
+      probabilities[index] = row["probabilities"]
+    return probabilities
+
+  def predict_top(self, texts, top_k):
+    """Predicts texts; returns the best labels of each.
+
+    Args:
+      texts: as for `predict`.
+      top_k: int, how many labels; no more than there are.
+
+    Returns:
+      List, in order, of lists of (label, its probability), the best first.
+    """
+    probabilities = self.predict(texts)
+    best = np.argsort(-probabilities, axis=-1, kind="stable")[:, :top_k]
+    return [[(self.labels[index], float(row[index])) for index in indices]
+            for indices, row in zip(best, probabilities)]
 
   def predict_labels(self, texts):
     """Predicts texts; returns a list of (label, its probability)."""
-    probabilities = self.predict(texts)
-    best = probabilities.argmax(axis=-1)
-    return [(self.labels[index], float(row[index]))
-            for index, row in zip(best, probabilities)]
-
-  def _features(self, texts):
-    """Arrays of a batch, only as long as its longest text."""
-    features = []
-    for index, text in enumerate(texts):
-      text_a, text_b = (text, None) if isinstance(text, str) else text
-      features.append(classifier_utils.convert_single_example(
-          index, classifier_utils.InputExample(
-              "text %d" % index, text_a, text_b),
-          self.labels, self.max_seq_length, self.tokenizer))
-    length = max(sum(feature.input_mask) for feature in features)
-    return {name: np.array([getattr(feature, name)[:length]
-                            for feature in features], np.int32)
-            for name in self._inputs}
+    return [best[0] for best in self.predict_top(texts, 1)]
 
   def close(self):
     """Frees the session; the object cannot predict any more."""
-    self._session.close()
+    if hasattr(self._function, "close"):
+      self._function.close()
 
 
 class BertSim(object):
@@ -143,43 +389,220 @@ class BertSim(object):
     return self._classifier.predict(sentences)
 
 
+# ------------------------------------------------------------ texts and output
+
+
 def read_texts(lines):
   """Texts of lines, pairs where a line has a tab; blank lines are skipped.
 
   Raises:
     ValueError: a line has more than one tab.
   """
-  texts = []
+  return [text for _, text in numbered_texts(lines)]
+
+
+def numbered_texts(lines, source=""):
+  """Yields (number, text) of lines, as `read_texts` does.
+
+  Args:
+    lines: iterable of strings, or of UTF-8 bytes.
+    source: string, what the messages name before the line.
+
+  Raises:
+    ValueError: a line has more than one tab, or is not UTF-8.
+  """
   for number, line in enumerate(lines, start=1):
+    where = "%sline %d" % (source and source + ", ", number)
+    if isinstance(line, bytes):
+      try:
+        line = line.decode("utf-8" if number > 1 else "utf-8-sig")
+      except UnicodeDecodeError as error:
+        raise ValueError("%s is not UTF-8; convert it, as iconv -f gb18030 -t"
+                         " utf-8 does" % where) from error
     fields = line.rstrip("\r\n").split("\t")
     if len(fields) > 2:
-      raise ValueError("line %d has %d tabs, expected a text or two texts with"
-                       " one tab between them" % (number, len(fields) - 1))
+      raise ValueError("%s has %d tabs, expected a text or two texts with one"
+                       " tab between them" % (where, len(fields) - 1))
     if line.strip():
-      texts.append(fields[0] if len(fields) == 1 else tuple(fields))
-  return texts
+      yield number, fields[0] if len(fields) == 1 else tuple(fields)
+
+
+@contextlib.contextmanager
+def open_texts(arguments, input_file):
+  """Opens what a command was given to read.
+
+  Args:
+    arguments: list of strings, texts; or empty.
+    input_file: path, or None, which is standard input.
+
+  Yields:
+    Iterator of (line number, text).
+
+  Raises:
+    ValueError: both are given, or there is no such file.
+  """
+  if arguments and input_file:
+    raise ValueError("there are texts as arguments and --input_file %s; give"
+                     " one of them" % input_file)
+  if arguments:
+    yield numbered_texts(arguments)
+  elif not input_file:
+    yield numbered_texts(sys.stdin.buffer, "standard input")
+  elif not tf.gfile.Exists(input_file) or tf.gfile.IsDirectory(input_file):
+    raise ValueError("--input_file: there is no file %s" % input_file)
+  else:
+    with tf.gfile.GFile(input_file, "rb") as reader:
+      yield numbered_texts(reader, input_file)
+
+
+@contextlib.contextmanager
+def open_output(output_file):
+  """Opens a file that gets its name when it is complete, or standard output.
+
+  Args:
+    output_file: path, or None, which is standard output.
+
+  Yields:
+    Writer of bytes.
+  """
+  if not output_file:
+    yield sys.stdout.buffer
+    sys.stdout.buffer.flush()
+    return
+  temporary = output_file + ".tmp"
+  try:
+    with open(temporary, "wb") as writer:
+      yield writer
+    os.replace(temporary, output_file)
+  finally:
+    if os.path.exists(temporary):
+      os.remove(temporary)
+
+
+def check_output_file(output_file):
+  """Raises a ValueError, before any work, for a file in no folder."""
+  folder = os.path.dirname(output_file or "")
+  if folder and not os.path.isdir(folder):
+    raise ValueError("--output_file %s: there is no folder %s; make it first" %
+                     (output_file, folder))
+
+
+def in_parts(texts, size):
+  """Yields lists of `size` items of an iterator, and one of the rest."""
+  part = list(itertools.islice(texts, size))
+  while part:
+    yield part
+    part = list(itertools.islice(texts, size))
+
+
+def text_fields(text):
+  """A text, or a pair, as a dict for JSON: text_a and, of a pair, text_b."""
+  if isinstance(text, str):
+    return {"text_a": text}
+  return {"text_a": text[0], "text_b": text[1]}
+
+
+def json_line(fields):
+  """A dict as a line of UTF-8 JSON."""
+  return (json.dumps(fields, ensure_ascii=False) + "\n").encode("utf-8")
+
+
+# ----------------------------------------------------------------------- main
+
+
+def format_prediction(text, best, as_json):
+  """What is printed of a text.
+
+  Args:
+    text: string, or a pair.
+    best: list of (label, its probability).
+    as_json: bool.
+
+  Returns:
+    UTF-8 bytes, a line.
+  """
+  if as_json:
+    return json_line(dict(text_fields(text), predictions=[
+        {"label": label, "probability": round(probability, 6)}
+        for label, probability in best]))
+  fields = [field for label, probability in best
+            for field in (label, "%.4f" % probability)]
+  fields += [text] if isinstance(text, str) else text
+  return ("\t".join(fields) + "\n").encode("utf-8")
+
+
+def answer_lines(classifier, lines, writer, top_k, as_json):
+  """Answers each line before the next is read; a wrong line is told."""
+  for line in lines:
+    try:
+      texts = read_texts([line])
+      best = classifier.predict_top(texts, top_k)
+    except ValueError as error:
+      tf.logging.error("%s", str(error).replace("line 1", "the line", 1))
+      continue
+    for text, labels in zip(texts, best):
+      writer.write(format_prediction(text, labels, as_json))
+    writer.flush()
+
+
+def _prompted(lines, is_terminal):
+  """The lines of a terminal, each asked for."""
+  lines = iter(lines)
+  while True:
+    if is_terminal:
+      sys.stderr.write("text, or two texts with a tab between them (Ctrl-D"
+                       " ends)> ")
+      sys.stderr.flush()
+    line = next(lines, None)
+    if line is None:
+      return
+    yield line
 
 
 def main(arguments):
   estimator_utils.set_up_logging()
   with estimator_utils.exit_on(estimator_utils.BAD_INPUT):
-    classifier = Classifier(FLAGS.model_dir, FLAGS.checkpoint,
-                            FLAGS.batch_size)
-    texts = read_texts(arguments[1:] or
-                       sys.stdin.buffer.read().decode("utf-8").split("\n"))
-    predicted = classifier.predict_labels(texts)
-  for text, (label, probability) in zip(texts, predicted):
-    fields = [text] if isinstance(text, str) else list(text)
-    line = "\t".join([label, "%.4f" % probability] + fields) + "\n"
-    sys.stdout.buffer.write(line.encode("utf-8"))
+    options, texts = FLAGS, arguments[1:]
+    is_terminal = sys.stdin is not None and sys.stdin.isatty()
+    interactive = options.interactive or (
+        is_terminal and not texts and not options.input_file)
+    if options.interactive and (texts or options.input_file):
+      raise ValueError("--interactive reads standard input; leave out %s" % (
+          "the texts" if texts else "--input_file"))
+    check_output_file(options.output_file)
+    classifier = Classifier(options.model_dir, options.checkpoint,
+                            options.batch_size)
+    with open_output(options.output_file) as writer:
+      if interactive:
+        answer_lines(classifier, _prompted(sys.stdin.buffer, is_terminal),
+                     writer, options.top_k, options.json)
+        return
+      with open_texts(texts, options.input_file) as numbered:
+        for part in in_parts(numbered, BATCHES_AT_ONCE * options.batch_size):
+          part = [text for _, text in part]
+          for text, best in zip(part, classifier.predict_top(part,
+                                                             options.top_k)):
+            writer.write(format_prediction(text, best, options.json))
 
 
 def define_flags():
   """Defines this script's flags."""
   flags.DEFINE_string("model_dir", "output",
-                      "Output folder of run_classifier.py.")
+                      "Output folder of run_classifier.py, or a SavedModel"
+                      " with classifier.json and vocab.txt in its folder.")
   flags.DEFINE_string("checkpoint", None,
                       "Checkpoint of that run; default the best on dev.")
+  flags.DEFINE_string("input_file", None,
+                      "Texts, a line each; default the arguments, or else"
+                      " standard input.")
+  flags.DEFINE_string("output_file", None,
+                      "Where the answers go; default standard output.")
+  flags.DEFINE_bool("interactive", False,
+                    "Answer each line of standard input before the next is"
+                    " read; default on a terminal.")
+  flags.DEFINE_integer("top_k", 1, "How many labels of each text.",
+                       lower_bound=1)
+  flags.DEFINE_bool("json", False, "Print JSON, an object a line.")
   flags.DEFINE_integer("batch_size", 32, "Texts in a batch.", lower_bound=1)
 
 

@@ -9,11 +9,13 @@ was read. Tokens know their characters, so they are grouped by span and never
 rewritten.
 """
 
+import atexit
 import collections
 import io
 import itertools
 import os
 import re
+import shutil
 import tempfile
 
 import tokenization
@@ -67,8 +69,9 @@ class Segmenter(object):
 class RustSegmenter(object):
   """The same dictionary and algorithm in Rust, by the package rjieba.
 
-  Its cuts differ from jieba's inside runs of Latin letters, digits and signs
-  (jieba takes "3.5%" for one word), hardly ever in Chinese text.
+  Its cuts differ from jieba's in strings of Latin letters, digits and signs (it
+  keeps "10:20-17:00" and "pvc-c" together where jieba cuts at the hyphen), which
+  is in 1 % of the lines of news. In Chinese words no difference is known.
   """
 
   def __init__(self, user_dict=None):
@@ -139,6 +142,7 @@ def _private_cache_dir():
     os.makedirs(path, mode=0o700, exist_ok=True)
   except OSError:
     path = tempfile.mkdtemp(prefix="chinese_albert_")
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
   return path
 
 

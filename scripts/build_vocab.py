@@ -35,7 +35,7 @@ MAX_WORD = tokenization.WordpieceTokenizer({}).max_input_chars_per_word
 MAX_WORDS = 2**21
 # The trainer counts pairs of characters in 32 bits.
 MAX_PAIRS = 2**31 - 1
-PROGRESS_BYTES = 2**28
+PROGRESS_CHARACTERS = 10**8
 # So many words are named in an error; the report names all.
 MAX_NAMED = 100
 
@@ -97,18 +97,15 @@ class Corpus(object):
     log("%s: reading %s" % (purpose, (
         self.paths[0] if len(self.paths) == 1 else
         "%d files" % len(self.paths))))
-    counts, read = collections.Counter(), [0]
-
-    def on_progress(num_bytes):
-      before, read[0] = read[0], read[0] + num_bytes
-      if before // PROGRESS_BYTES < read[0] // PROGRESS_BYTES:
-        log("%s: %d MB read" % (purpose, read[0] >> 20))
-
+    counts, num_read = collections.Counter(), 0
     for document in corpus_utils.read_documents(
-        self.paths, counts, on_bad_line=self._on_bad_line,
-        on_progress=on_progress):
+        self.paths, counts, on_bad_line=self._on_bad_line):
+      before = num_read // PROGRESS_CHARACTERS
       for line in document.lines:
+        num_read += len(line)
         yield self._basic_tokenizer.tokenize(line)
+      if num_read // PROGRESS_CHARACTERS > before:
+        log("%s: %.0f million characters read" % (purpose, num_read / 1e6))
     if counts["bad_lines"]:
       log("%s: lines left out, as they are not UTF-8: %d" % (
           purpose, counts["bad_lines"]))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Raw text into TFRecords with albert_zh's settings (length 512, whole words).
-# The shipped sample takes half a minute; your own text: INPUT_FILE='dir/*.txt'.
+# The shipped sample takes seconds; your own text: INPUT_FILE='dir/*.txt'.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 use_environment requirements.txt

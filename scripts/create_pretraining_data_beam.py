@@ -129,8 +129,10 @@ class CreateInstances(beam.DoFn):
       self._creator, _ = data.make_creator(self._settings)
 
   def process(self, document):
-    tokens, plan, counts = self._creator.tokenize([document])
-    if len(plan):
+    tokens, plans, counts = self._creator.tokenize([document])
+    for plan in plans:
+      if not len(plan):
+        continue
       segments = [(tokens[a_begin:a_end], tokens[b_begin:b_end])
                   for a_begin, a_end, b_begin, b_end in plan["spans"].tolist()]
       batch, batch_counts = self._creator.create_batch(plan, segments)

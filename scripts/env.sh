@@ -40,6 +40,8 @@ find_python() {
 
 use_environment() {
   local requirements="$1" venv="${VENV:-$ROOT/.venv}" stamp wanted
+  local fetched="TensorFlow: about 500 MB to fetch"
+  grep -q apache-beam "$ROOT/$requirements" && fetched="Apache Beam"
   stamp="$venv/installed-$(basename "$requirements" .txt)"
   wanted="$(cat "$ROOT"/requirements*.txt | cksum)"
   if [ -x "$venv/bin/python" ] && python_fits "$venv/bin/python" &&
@@ -52,7 +54,7 @@ use_environment() {
     die "$("$PYTHON" --version) comes without venv or pip; on Debian and" \
       "Ubuntu: sudo apt install python3-venv python3-pip"
   echo "Installing $(basename "$requirements") into $venv with" \
-    "$("$PYTHON" --version) (TensorFlow: about 500 MB to fetch) ..."
+    "$("$PYTHON" --version) ($fetched) ..."
   # --clear: what an interrupted run left is not trusted.
   if [ ! -e "$venv/complete" ] || ! python_fits "$venv/bin/python"; then
     "$PYTHON" -m venv --clear "$venv" || die "could not make $venv"
@@ -61,7 +63,9 @@ use_environment() {
   "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
     -r "$ROOT/$requirements" ||
     die "pip could not install $requirements; is the network there?"
-  # Every requirements file includes the plain one.
-  echo "$wanted" | tee "$stamp" > "$venv/installed-requirements"
+  echo "$wanted" > "$stamp"
+  if grep -q '^-r requirements.txt' "$ROOT/$requirements"; then
+    echo "$wanted" > "$venv/installed-requirements"
+  fi
   PYTHON="$venv/bin/python"
 }

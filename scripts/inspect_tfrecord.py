@@ -5,7 +5,7 @@
   python scripts/inspect_tfrecord.py pretrain --check --json > report.json
 
 Prints some instances, then statistics, then what is wrong. A folder stands for
-the files that its metadata.json lists, or without one for its *.tfrecord.
+the files that its metadata.json lists, or without one for its *.tfrecord*.
 
 An instance is shown as its segments A and B, in the order in which the model
 gets them, without their [CLS] and [SEP]. Brackets hold what is predicted: what
@@ -155,9 +155,10 @@ def read_data_sets(folder):
 
 
 def expand_folder(folder, data_sets, problems):
-  """The paths of the files that metadata lists, or else of all *.tfrecord."""
+  """The paths of the files that metadata lists, or else of all *.tfrecord*."""
   present = set(tf.gfile.ListDirectory(folder))
-  names = sorted(name for name in present if name.endswith(".tfrecord"))
+  names = sorted(name for name in present
+                 if ".tfrecord" in name and not name.startswith("."))
   if data_sets:
     others, names = names, [name for data_set in data_sets
                             for name in data_set.metadata["files"]]
@@ -188,7 +189,7 @@ def find_shards(names, problems):
     if not paths:
       raise InspectionError(
           f"{name} stands for no file: give TFRecord files, globs of them, or a"
-          " folder that has *.tfrecord or what its metadata.json lists")
+          " folder that has *.tfrecord* or what its metadata.json lists")
     for path in paths:
       folder, file = os.path.split(path)
       if os.path.normpath(path) not in shards:

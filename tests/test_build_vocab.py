@@ -14,7 +14,6 @@ import types
 import pytest
 
 import build_vocab
-import corpus_utils
 import tiny
 import tokenization
 
@@ -613,8 +612,8 @@ def test_command_line(tmp_path):
 
 
 def test_progress_is_logged(tmp_path, capsys, monkeypatch):
-  monkeypatch.setattr(build_vocab, "PROGRESS_BYTES", 2**20)
-  monkeypatch.setattr(corpus_utils, "MAX_LINE_BYTES", 2**20)
-  assert grow(tmp_path, ["x"], "a\n" * 2**20) == 0
+  monkeypatch.setattr(build_vocab, "PROGRESS_CHARACTERS", 10**6)
+  assert grow(tmp_path, ["x"], "a" * 500 + "\n\n" + ("b" * 499 + "\n\n") * 5000) == 0
   log = capsys.readouterr().err
-  assert "measuring: 1 MB read" in log and "measuring: 2 MB read" in log
+  assert "measuring: 1 million characters read" in log
+  assert "measuring: 2 million characters read" in log

@@ -73,6 +73,7 @@ def test_json_lines(tmp_path):
 @pytest.mark.parametrize("line,reason", [
     ("{bad", "line 2 is not a JSON object with the text \"text\" \\(Expect"),
     ("[1]", "line 2 is not"), ('{"txt": "x"}', "there is no 'text'"),
+    ("[" * 100000, "line 2 is not"),
     ('{"text": 3}', "not every field is a text")])
 def test_bad_json_lines(tmp_path, line, reason):
   path = write(tmp_path / "a.jsonl", '{"text": "一"}\n%s\n' % line)
@@ -111,6 +112,34 @@ def test_standard_input(monkeypatch, tmp_path):
     assert read(["-"]) == [(["一", "二"], 0, 0)]
 
 
+def test_utf16_is_recognized(tmp_path):
+  path = write(tmp_path / "a.txt", "一二三\n".encode("utf-16"))
+  with pytest.raises(corpus.DataError, match="iconv -f utf-16 -t utf-8"):
+    read([path])
+
+
+def test_closed_standard_input(monkeypatch):
+  monkeypatch.setattr("sys.stdin", None)
+  with pytest.raises(corpus.DataError, match="standard input is closed"):
+    read(["-"])
+
+
+def test_folders_that_cannot_be_read_are_named(tmp_path, monkeypatch):
+  def refuses(path):
+    raise PermissionError(13, "Permission denied", path)
+
+  monkeypatch.setattr(corpus.os, "scandir", refuses)
+  with pytest.raises(corpus.DataError, match="cannot be read: Permission"):
+    corpus.expand_input_patterns(str(tmp_path))
+
+
+def test_sentences_take_time_in_proportion():
+  # Once minutes: each end went through all that followed it.
+  for text in ("我们1" + "…" * 200000 + "1去。", "去" + "。" * 200000,
+               "“" + "。" * 200000 + "”，他说", "去" + "（" * 200000):
+    assert "".join(corpus.split_sentences(text)) == text
+
+
 def test_lines_that_are_not_utf8(tmp_path):
   path = write(tmp_path / "a.txt", "一\n".encode("utf-8") * 6 +
                "中文\n".encode("gbk") + "二\n".encode("utf-8"))
@@ -139,8 +168,8 @@ def test_endless_documents_and_lines_are_taken_apart(tmp_path, monkeypatch):
             for part in parts for line in part[0]} == {True}
   paragraphs = read([write(path, json.dumps({"text": "字" * 25}))], counts,
                     "jsonl")
-  assert [part[0] for part in paragraphs] == [["字" * 10], ["字" * 10],
-                                              ["字" * 5]]
+  assert [part[0] for part in paragraphs] == [
+      ["字" * 4, "字" * 4], ["字" * 4, "字" * 4], ["字" * 4, "字" * 4, "字"]]
 
 
 def test_a_json_line_without_end(tmp_path, monkeypatch):

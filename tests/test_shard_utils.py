@@ -92,8 +92,8 @@ def test_every_instance_is_in_one_shard(tmp_path, job, small, monkeypatch):
   assert counts["instances"] == sum(per_file) > 300
   assert counts["documents"] == 120
   assert not (tmp_path / "work").exists()
-  _, plan, token_counts = job.tokenize(documents)
-  assert len(plan) == sum(per_file)
+  _, plans, token_counts = job.tokenize(documents)
+  assert sum(map(len, plans)) == sum(per_file)
   assert token_counts["tokens"] == counts["tokens"]
   # One piece and slice give the same records, each once, in another order.
   (tmp_path / "other").mkdir()
@@ -132,12 +132,16 @@ def test_the_number_of_workers_changes_nothing(tmp_path, job, small, compress):
 
 
 def test_too_few_documents(tmp_path, job):
-  with pytest.raises(DataError, match="2 documents in the input for 3 output"):
+  with pytest.raises(DataError, match="2 documents of two tokens or more in"):
     write(tmp_path, job, make_documents(2))
   short = [Document(["一"], 0, i) for i in range(3)]
-  with pytest.raises(DataError, match="no instance came out of the 1 documents"
-                     " for .*shard0, 1 of them of fewer than two tokens"):
+  with pytest.raises(DataError, match="no document of two tokens or more, 3"):
     write(tmp_path, job, short)
+  # Characters that are no tokens: one shard for all of them.
+  empty = [Document(["\u200b" * 5], 0, i) for i in range(3)]
+  with pytest.raises(DataError, match="no instance came out of the 3 documents"
+                     " for .*shard0, 3 of them of fewer than two tokens"):
+    write(tmp_path, job, empty, num_shards=1)
   assert list(tmp_path.iterdir()) == []
 
 
@@ -283,15 +287,40 @@ def test_errors_of_workers_end_the_run(tmp_path, job, small, monkeypatch, error,
 
 def test_a_full_disk_is_said_in_a_sentence():
   assert data.describe_error(OSError(errno.ENOSPC, "No space", "x")) == (
-      "the disk is full (x); make room, the same command goes on from there")
+      "the disk of x is full; make room, the same command goes on from there")
   assert data.describe_error(OSError(errno.ENOENT, "No such file", "x")) == (
       "x: No such file")
 
 
 def test_two_runs_on_the_same_output(tmp_path, job, small):
-  with shard_utils._WorkFolder(str(tmp_path / "work")):
-    with pytest.raises(shard_utils.RunError, match="another run is at work"):
-      write(tmp_path, job, make_documents())
+  def lock(folder, *names):
+    return shard_utils._WorkFolder(None, [str(folder / name) for name in names])
+
+  other = tmp_path / "other"
+  other.mkdir()
+  for held in (lock(tmp_path, "shard0"), lock(tmp_path, "x", "shard2"),
+               lock(other, "x", "../shard1")):
+    with held:
+      with pytest.raises(shard_utils.RunError,
+                         match="another run is at work on .*(shard|same)"):
+        write(tmp_path, job, make_documents())
+  # Other files of the folder do not matter.
+  with lock(tmp_path, "x", "y"):
+    write(tmp_path, job, make_documents())
+
+
+def test_what_other_runs_left(tmp_path, job, caplog):
+  for names in (["x", "y"], ["z", "shard1"]):
+    left = shard_utils._WorkFolder(None, [str(tmp_path / name)
+                                          for name in names])
+    with left:
+      pass
+  with caplog.at_level("INFO"):
+    write(tmp_path, job, make_documents())
+  assert "run for x ... y that did not end" in caplog.text
+  assert ".z.work is of a run for some of these files" in caplog.text
+  assert (tmp_path / ".x.work").exists()
+  assert not (tmp_path / ".z.work").exists()
 
 
 DRIVER = """
@@ -338,11 +367,34 @@ def test_killed_at_any_moment(tmp_path, job, small):
   assert not (tmp_path / "work").exists()
 
 
+class ShardOf(object):
+  """What Progress looks at of a shard."""
+
+  def __init__(self, text_bytes, done=0, counts=()):
+    self.text_bytes, self.done = text_bytes, done
+    self.counts = collections.Counter(counts)
+
+  def bytes_done(self):
+    return self.done
+
+
+def test_progress_of_a_run_that_goes_on():
+  progress = shard_utils.Progress(0.0, io.StringIO())
+  progress.begin([ShardOf(1000, 500, {"instances": 70})])
+  progress.add_done_before({"documents": 5}, 200)
+  assert progress.line().startswith(" 60 %, 5 documents, 70 instances, 0 inst")
+  assert progress.line().endswith("ETA ?")
+  progress._begin -= 10.5
+  progress.add({"instances": 30}, 400, 0)
+  assert progress.line().startswith(" 80 %, 5 documents, 100 instances, 2 inst")
+  assert progress.line().endswith("ETA 0:00:10")
+
+
 def test_progress():
   stream = io.StringIO()
   progress = shard_utils.Progress(0.0, stream)
   progress.add_read_bytes(5 * 10**6)
-  progress.begin(1000, [])
+  progress.begin([ShardOf(1000)])
   progress.add({"documents": 3, "tokens": 200, "unknown_tokens": 1}, 1000, 0)
   progress.show()
   progress.add({"instances": 40}, 500, 2 * 10**9)
@@ -363,7 +415,7 @@ def test_a_terminal_gets_a_line_that_is_rewritten():
 
   stream = Terminal()
   progress = shard_utils.Progress(stream=stream)
-  progress.begin(10, [])
+  progress.begin([ShardOf(10)])
   progress.end()
   assert stream.getvalue().startswith("\r") and stream.getvalue().endswith("\n")
 

@@ -1,0 +1,349 @@
+"""The predictor: its sources, batches, threads, and the command's ways."""
+
+import concurrent.futures
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+import modeling
+import run_classifier
+import similarity
+import tiny
+
+LABELS = ["体育", "财经", "科技"]
+TEXTS = ["今天", ("我们去公园玩", "天气很好"), "她在写信，他看书了吗。今天气很好",
+         ("你", "哪"), "好"]
+
+
+def write_model(folder, labels=LABELS, seed=3, **changes):
+  """Writes an output folder of run_classifier.py, with random weights."""
+  tiny.write_vocab(folder)
+  config_file = tiny.write_config(folder, "albert_config.json",
+                                  initializer_range=1.0, **changes)
+  tiny.write(folder / "classifier.json", json.dumps({
+      "task_name": "tsv", "labels": labels, "max_seq_length": 16,
+      "do_lower_case": True}))
+  graph, inputs, probabilities = build(config_file, len(labels), seed)
+  with tf.Session(graph=graph) as session:
+    with graph.as_default():
+      session.run(tf.global_variables_initializer())
+      tf.train.Saver().save(session, str(folder / "model.ckpt"), 7,
+                            write_meta_graph=False)
+      return {name: session.run(var) for name, var in
+              ((v.op.name, v) for v in tf.trainable_variables())}
+
+
+def build(config_file, num_labels, seed=None):
+  graph = tf.Graph()
+  with graph.as_default():
+    tf.set_random_seed(seed)
+    inputs = {name: tf.placeholder(tf.int32, [None, None], name)
+              for name in similarity.INPUT_NAMES}
+    probabilities = run_classifier.create_model(
+        modeling.BertConfig.from_json_file(config_file), False, labels=None,
+        num_labels=num_labels, use_one_hot_embeddings=False,
+        **inputs).probabilities
+  return graph, inputs, probabilities
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("trained")
+  write_model(folder)
+  return folder
+
+
+@pytest.fixture(scope="module")
+def classifier(trained):
+  return similarity.Classifier(str(trained), batch_size=2)
+
+
+def copy_beside(trained, folder):
+  for name in ("vocab.txt", "classifier.json", "albert_config.json"):
+    tiny.write(folder / name, (trained / name).read_text(encoding="utf-8"))
+
+
+def write_saved_model_1(trained, folder, outputs="probabilities"):
+  """Writes a SavedModel as TensorFlow 1 does."""
+  graph, inputs, probabilities = build(str(trained / "albert_config.json"),
+                                       len(LABELS))
+  with graph.as_default(), tf.Session(graph=graph) as session:
+    tf.train.Saver().restore(session, str(trained / "model.ckpt-7"))
+    tf.saved_model.simple_save(session, str(folder), inputs,
+                               {outputs: probabilities})
+
+
+def write_saved_model_2(trained, folder):
+  """Writes a SavedModel as TensorFlow 2 does."""
+  reader = tf.train.load_checkpoint(str(trained / "model.ckpt-7"))
+  config = str(trained / "albert_config.json")
+
+  class Model(tf2.Module):
+    """The classifier, with variables of TensorFlow 2."""
+
+    def __init__(self):
+      super().__init__()
+      self.all = {name.replace("/", "_"): tf2.Variable(reader.get_tensor(name))
+                  for name in reader.get_variable_to_shape_map()}
+
+    @tf2.function(input_signature=[
+        tf2.TensorSpec([None, None], tf2.int32, name)
+        for name in similarity.INPUT_NAMES])
+    def predict(self, input_ids, input_mask, segment_ids):
+      """Takes each variable that create_model asks for from `all`."""
+      def getter(name, **unused_options):
+        return self.all[name.replace("/", "_")]
+
+      with tf.variable_scope("", custom_getter=getter):
+        return {"probabilities": run_classifier.create_model(
+            modeling.BertConfig.from_json_file(config), False, input_ids,
+            input_mask, segment_ids, None, len(LABELS), False).probabilities}
+
+  model = Model()
+  tf2.saved_model.save(model, str(folder), model.predict)
+
+
+# ----------------------------------------------------------------- the sources
+
+
+@pytest.mark.parametrize("write_saved_model", [
+    write_saved_model_1,
+    pytest.param(write_saved_model_2, marks=pytest.mark.skipif(
+        not tf.executing_eagerly(), reason="needs TensorFlow 2"))])
+def test_a_saved_model_equals_its_checkpoint(trained, classifier, tmp_path,
+                                             write_saved_model):
+  folder = tmp_path / "exported"
+  write_saved_model(trained, folder)
+  copy_beside(trained, folder)
+  exported = similarity.Classifier(str(folder))
+  assert exported.checkpoint is None and exported.labels == LABELS
+  expected = classifier.predict(TEXTS)
+  assert np.ptp(expected, axis=0).max() > 0.01  # the texts do differ
+  np.testing.assert_allclose(exported.predict(TEXTS), expected, atol=1e-5)
+  with pytest.raises(ValueError, match="is a SavedModel, which has its own"):
+    similarity.Classifier(str(folder), checkpoint="other")
+  exported.close()
+  with pytest.raises(RuntimeError, match="closed"):
+    exported.predict(TEXTS)
+
+
+def test_another_signature_is_named(trained, tmp_path):
+  folder = tmp_path / "exported"
+  write_saved_model_1(trained, folder, outputs="logits")
+  copy_beside(trained, folder)
+  with pytest.raises(ValueError, match=r"gives \['logits'\], expected .*"
+                     r"\['probabilities'\]"):
+    similarity.Classifier(str(folder))
+  (folder / "saved_model.pb").write_bytes(b"no protobuf")
+  with pytest.raises(ValueError, match="cannot be loaded"):
+    similarity.Classifier(str(folder))
+
+
+@pytest.mark.parametrize("layout,changes", [
+    ("bert", {"embedding_size": None, "shared_type": "none"}),
+    ("google", {"num_hidden_groups": 2})])
+def test_the_other_layouts(tmp_path, layout, changes):
+  write_model(tmp_path, layout=layout, **changes)
+  found = similarity.Classifier(str(tmp_path)).predict(TEXTS)
+  np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-5)
+
+
+def test_any_function_may_compute(trained):
+  shapes = []
+
+  def function(arrays):
+    shapes.append(arrays["input_ids"].shape)
+    return {"probabilities": np.eye(3)[arrays["input_mask"].sum(1) % 3]}
+
+  found = similarity.Classifier(str(trained), batch_size=2,
+                                function=function).predict(TEXTS)
+  # Lengths with the special tokens: 4, 13, 16 (of 18), 5, 3.
+  assert shapes == [(2, 16), (2, 5), (1, 3)]
+  assert found.argmax(axis=1).tolist() == [1, 1, 1, 2, 0]
+
+
+def test_the_checkpoint_must_have_the_head(trained, tmp_path):
+  copy_beside(trained, tmp_path)
+  graph = tf.Graph()
+  with graph.as_default(), tf.Session(graph=graph) as session:
+    modeling.BertModel(modeling.BertConfig.from_json_file(
+        str(trained / "albert_config.json")), False, tf.zeros([1, 3], tf.int32))
+    session.run(tf.global_variables_initializer())
+    tf.train.Saver().save(session, str(tmp_path / "model.ckpt"), 1)
+  with pytest.raises(ValueError, match="lacks 2 variables of the model, the "
+                     "first is output_weights; give a checkpoint that run_cla"):
+    similarity.Classifier(str(tmp_path))
+
+
+def test_labels_of_another_model(trained, tmp_path):
+  copy_beside(trained, tmp_path)
+  text = (trained / "classifier.json").read_text(encoding="utf-8")
+  tiny.write(tmp_path / "classifier.json", text.replace("labels\": [",
+                                                        "labels\": [\"x\", "))
+  with pytest.raises(ValueError, match="the labels of the task"):
+    similarity.Classifier(str(tmp_path), str(trained / "model.ckpt-7"))
+  function = lambda arrays: {"probabilities": np.ones([len(
+      arrays["input_ids"]), 3])}
+  with pytest.raises(ValueError, match="gives 3 probabilities.*has 4 labels"):
+    similarity.Classifier(str(tmp_path), function=function).predict(["我"])
+
+
+# --------------------------------------------------------------------- batches
+
+
+def test_batches_are_sorted_and_padded_to_their_longest():
+  features = [{"input_ids": [5] * length, "places": [1] * (length // 2)}
+              for length in (2, 7, 3, 6)]
+  batches = list(similarity.padded_batches(features, 2))
+  assert [indices for indices, _ in batches] == [[1, 3], [2, 0]]
+  arrays = batches[1][1]
+  assert arrays["input_ids"].tolist() == [[5, 5, 5], [5, 5, 0]]
+  assert arrays["places"].tolist() == [[1], [1]]
+  assert arrays["places"].dtype == np.int32
+  rows = similarity.run_in_batches(
+      lambda arrays: {"sum": arrays["input_ids"].sum(axis=1)}, features, 2)
+  assert [row["sum"] for row in rows] == [10, 35, 15, 30]
+
+
+def test_rows_do_not_depend_on_their_batch(classifier):
+  alone = np.concatenate([classifier.predict([text]) for text in TEXTS])
+  for batch_size in (1, 2, 50):
+    classifier.batch_size = batch_size
+    np.testing.assert_allclose(classifier.predict(TEXTS), alone, atol=1e-5)
+  classifier.batch_size = 2
+
+
+def test_many_threads_one_graph(classifier):
+  expected = [classifier.predict([text]) for text in TEXTS]
+  graph = classifier._function._session.graph
+  num_ops = len(graph.get_operations())
+  with concurrent.futures.ThreadPoolExecutor(8) as pool:
+    found = list(pool.map(lambda text: classifier.predict([text]), TEXTS * 20))
+  for array, reference in zip(found, expected * 20):
+    np.testing.assert_allclose(array, reference, atol=1e-5)
+  assert graph.finalized and len(graph.get_operations()) == num_ops
+
+
+def test_threads_start_one_model(trained):
+  sim = similarity.BertSim(model_dir=str(trained))
+  with concurrent.futures.ThreadPoolExecutor(4) as pool:
+    loaded = list(pool.map(
+        lambda _: (sim.start_model(), sim._classifier)[1], range(4)))
+  assert loaded[0] is not None and len(set(map(id, loaded))) == 1
+
+
+def test_top_labels(classifier):
+  probabilities = classifier.predict(TEXTS)
+  for row, top in zip(probabilities, classifier.predict_top(TEXTS, 2)):
+    assert [label for label, _ in top] == [
+        LABELS[index] for index in sorted(range(3), key=lambda i: -row[i])[:2]]
+    assert [p for _, p in top] == sorted(row.tolist(), reverse=True)[:2]
+  assert [len(top) for top in classifier.predict_top(["我"], 9)] == [3]
+  assert classifier.predict_top([], 1) == []
+
+
+@pytest.mark.parametrize("texts,message", [
+    ("今天", "expected a list of texts, found the text '今天'"),
+    (["我", ("a", "b", "c")], "text 1 is .* expected a string or a pair"),
+    ([None], "text 0 is None"), ([("我", 3)], r"text 0 is \('我', 3\)")])
+def test_what_is_no_text(classifier, texts, message):
+  with pytest.raises(ValueError, match=message):
+    classifier.predict(texts)
+
+
+# --------------------------------------------------------------- the command
+
+
+def run(trained, *switches, **options):
+  stdin = options.pop("stdin", "")
+  flags = ["--%s=%s" % item for item in sorted(options.items())]
+  return subprocess.run(
+      [sys.executable, os.path.join(tiny.ROOT, "similarity.py"),
+       "--model_dir=%s" % trained] + flags + list(switches),
+      input=stdin if isinstance(stdin, bytes) else stdin.encode("utf-8"),
+      stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+      env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3"))
+
+
+def assert_fails(result, *parts):
+  error = result.stderr.decode("utf-8")
+  assert result.returncode != 0 and "Traceback" not in error, error
+  for part in parts:
+    assert part in error, error
+
+
+def test_json_lines_of_a_file(trained, classifier, tmp_path):
+  # U+2028 is no end of a line.
+  tiny.write(tmp_path / "texts.txt", "\ufeff今天\r\n\n我们\u2028\t天气很好\n")
+  output_file = tmp_path / "answers.jsonl"
+  result = run(trained, "--json", top_k=2, output_file=output_file,
+               input_file=tmp_path / "texts.txt")
+  assert result.returncode == 0 and result.stdout == b"", result.stderr
+  rows = [json.loads(line) for line in
+          output_file.read_text(encoding="utf-8").split("\n")[:-1]]
+  texts = ["今天", ("我们\u2028", "天气很好")]
+  assert [(row["text_a"], row.get("text_b")) for row in rows] == [
+      ("今天", None), texts[1]]
+  for row, best in zip(rows, classifier.predict_top(texts, 2)):
+    assert [(p["label"], pytest.approx(p["probability"], abs=1e-5))
+            for p in row["predictions"]] == best
+  assert sorted(os.listdir(str(tmp_path))) == ["answers.jsonl", "texts.txt"]
+
+
+def test_standard_input_in_parts(trained, classifier):
+  texts = ["我", ("他", "她"), "今天", "好", "你在哪"]
+  assert list(similarity.in_parts(iter(texts), 2)) == [
+      texts[:2], texts[2:4], texts[4:]]
+  stdin = "".join("\t".join([text] if isinstance(text, str) else text) + "\n"
+                  for text in texts)
+  result = run(trained, stdin=stdin, top_k=3, batch_size=2)
+  assert result.returncode == 0, result.stderr
+  lines = result.stdout.decode("utf-8").splitlines()
+  for line, text, best in zip(lines, texts, classifier.predict_top(texts, 3)):
+    fields = line.split("\t")
+    assert fields[0:6:2] == [label for label, _ in best]
+    np.testing.assert_allclose([float(p) for p in fields[1:6:2]],
+                               [p for _, p in best], atol=1e-4)
+    assert fields[6:] == ([text] if isinstance(text, str) else list(text))
+  assert len(lines) == 5
+
+
+def test_interactive_answers_at_once_and_goes_on(trained):
+  arguments = [sys.executable, os.path.join(tiny.ROOT, "similarity.py"),
+               "--model_dir=%s" % trained, "--interactive"]
+  with subprocess.Popen(
+      arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+      stderr=subprocess.PIPE,
+      env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3")) as process:
+    for line in ("今天\n", "a\tb\tc\n", "我们\t他\n"):
+      process.stdin.write(line.encode("utf-8"))
+      process.stdin.flush()
+      if line.count("\t") < 2:  # The answer is there before the input ends.
+        answer = process.stdout.readline().decode("utf-8")
+        assert answer.endswith("\t" + line) and answer.split("\t")[0] in LABELS
+    rest, error = process.communicate()
+  assert rest == b"" and process.returncode == 0
+  assert "the line has 2 tabs" in error.decode("utf-8")
+
+
+def test_what_the_command_says(trained, tmp_path):
+  assert_fails(run(trained, input_file=tmp_path / "none"),
+               "--input_file: there is no file")
+  assert_fails(run(trained, "我", input_file=tmp_path), "give one of them")
+  assert_fails(run(trained, "--interactive", "我"), "leave out the texts")
+  assert_fails(run(trained, "我", output_file=tmp_path / "no" / "file"),
+               "there is no folder")
+  assert_fails(run(trained, "我", checkpoint=tmp_path / "model.ckpt-9"),
+               "there is no checkpoint", "model.ckpt-9")
+  assert_fails(run(trained, "我", topk=2), "Unknown command line flag 'topk'")
+  output_file = tmp_path / "out"
+  assert_fails(run(trained, stdin="我\n".encode("utf-8") + b"\xb0\xa1\n",
+                   output_file=output_file),
+               "standard input, line 2 is not UTF-8")
+  assert os.listdir(str(tmp_path)) == []
