@@ -4,6 +4,7 @@
   python $CONVERT to_hf output/base --output_dir=output/hf
   python $CONVERT from_hf output/hf --output_dir=output/tf
   python $CONVERT to_bert output/base --output_dir=output/bert
+  python $CONVERT to_google output/base --output_dir=output/google
   python $CONVERT slim output/base --output_dir=output/slim
   python $CONVERT add_slots output/slim --slots_from=output/base \\
       --output_dir=output/full
@@ -445,27 +446,41 @@ def check_same_model(last, source, config, config_file):
           f" their configs is {ours} and {theirs}")
 
 
-# -------------------------------------------------------------- to plain BERT
+# --------------------------------------------- to plain BERT, to google's layout
 
 
 def to_bert(args):
   """A plain BERT equal to a post-LN ALBERT, as google-research/bert has it."""
+  return to_layout(args, "bert", "plain BERT", "bert_model.ckpt")
+
+
+def to_google(args):
+  """A model of google's layout, E = H, equal to one of albert_zh's."""
+  return to_layout(args, "google", "a model of google's layout",
+                   "albert_model.ckpt")
+
+
+def to_layout(args, layout, target, name):
+  """Writes the equal model of another layout; returns what it says."""
   source = Checkpoint(args.checkpoint)
   config = source.config(args.config_file)
   vocab_file = find_vocab(source.folder, args.vocab_file, config.vocab_size)
   check_model(source, config)
-  if is_plain_bert(config):
+  refuse_preln(config, target)
+  if config.layout == layout and (layout == "google" or is_plain_bert(config)):
     raise bert_utils.InputError(
-        f"the checkpoint {source.prefix} is a plain BERT already; slim copies"
-        " it without optimizer slots, to_hf makes a Hugging Face model of it")
-  bert_config, variables = plain_bert(config, source.read_all(), "plain BERT")
-  name = "bert_model.ckpt"
-  write_model(args.output_dir, name, variables, bert_config, vocab_file,
+        f"the checkpoint {source.prefix} is {target} already; slim copies it"
+        " without optimizer slots, to_hf makes a Hugging Face model of it")
+  new_config, variables = with_one_width(config, source.read_all(), layout,
+                                         target)
+  write_model(args.output_dir, name, variables, new_config, vocab_file,
               source.folder)
-  return [f"{os.path.join(args.output_dir, name)}:"
-          f" {plural(bert_config.num_hidden_layers, 'layer')} of their own,"
+  return [f"{os.path.join(args.output_dir, name)}: layout {layout},"
+          f" embeddings of {config.hidden_size} columns,"
+          f" {plural(len(encoder_blocks(variables)), 'block')} for"
+          f" {plural(new_config.num_hidden_layers, 'layer')},"
           f" {plural(count_values(variables), 'parameter')} (before:"
-          f" {source.num_parameters():,}), heads: "
+          f" {source.num_parameters():,}); heads: "
           + (", ".join(heads_of(variables)) or "none")] + left_out(source)
 
 
@@ -495,17 +510,22 @@ def refuse_preln(config, target):
         " the other")
 
 
-def plain_bert(config, variables, target):
-  """The plain BERT that computes what a model computes.
+def with_one_width(config, variables, layout, target):
+  """The model without a factorized table that computes what a model computes.
+
+  albert_zh's layout projects tokens to H columns and adds segments and
+  positions, of H columns, then: with the product for a table that is BERT, and
+  google's layout where E is H. Layers that share weights are repeated in BERT,
+  and go on sharing them in google's layout if they share all.
 
   Args:
     config: BertConfig.
     variables: dict, name -> array.
+    layout: "bert" or "google".
     target: string, what it is to become, for the messages.
 
   Returns:
-    (BertConfig of the layout "bert", dict of its variables); arrays of shared
-    layers are not copied.
+    (BertConfig, dict of its variables); repeated arrays are not copied.
 
   Raises:
     InputError: there is none.
@@ -515,23 +535,42 @@ def plain_bert(config, variables, target):
     raise bert_utils.InputError(
         f"a model of the layout \"google\" cannot become {target}: it"
         f" normalizes its embeddings at {config.embedding_size} columns and"
-        f" maps them to {config.hidden_size} afterwards, where plain BERT has"
-        " the norm last")
-  # Every inner group of every layer is a layer of BERT.
+        f" maps them to {config.hidden_size} afterwards; there the norm stands"
+        " last")
+  # Every inner group of every layer is a layer there.
   blocks = modeling._layer_scopes(config)
+  groups = different(blocks)
   values = {key: getattr(config, key) for key in BERT_KEYS}
-  values.update(layout="bert", num_hidden_layers=len(blocks))
-  bert_config = modeling.BertConfig(**values)
+  values.update(layout=layout, num_hidden_layers=len(blocks))
+  if layout == "google":
+    values.update(embedding_size=config.hidden_size,
+                  num_hidden_groups=len(groups))
+  new_config = modeling.BertConfig(**values)
+  if layout == "google" and layer_groups(new_config)[1] != [
+      groups.index(block) for block in blocks]:
+    raise bert_utils.InputError(
+        f"{len(blocks)} layers with weights of their own cannot become"
+        f" {target}: google-research/albert's rounding gives one group to two"
+        " of them")
   result = {name: array for name, array in variables.items()
             if not name.startswith(ENCODER)}
-  for ours, theirs in zip(blocks, modeling._layer_scopes(bert_config)):
+  for ours, theirs in zip(blocks, modeling._layer_scopes(new_config)):
     for old, new in zip(layer_variables(ours), layer_variables(theirs)):
       result[new] = variables[old]
   if config.layout == "zh":
     projection = result.pop(WORDS + "_2")
     result[WORDS] = np.matmul(
         result[WORDS], projection, dtype=np.float64).astype(projection.dtype)
-  return bert_config, result
+  return new_config, result
+
+
+def different(values):
+  """The different values of a list, in the order in which they occur."""
+  found = []
+  for value in values:
+    if value not in found:
+      found.append(value)
+  return found
 
 
 # ---------------------------------------------------- Hugging Face: the names
@@ -649,10 +688,7 @@ def layer_groups(config):
   size, scopes = config.inner_group_num, modeling._layer_scopes(config)
   blocks = [scopes[start:start + size]
             for start in range(0, len(scopes), size)]
-  groups = []
-  for block in blocks:
-    if block not in groups:
-      groups.append(block)
+  groups = different(blocks)
   return groups, [groups.index(block) for block in blocks]
 
 
@@ -774,10 +810,14 @@ def to_hf(args):
   config = source.config(args.config_file)
   vocab_file = find_vocab(source.folder, args.vocab_file, config.vocab_size)
   check_model(source, config)
-  refuse_preln(config, "a Hugging Face model")
+  family = args.model_type or family_of(config)
+  target = f"a Hugging Face {family.upper()}"
+  refuse_preln(config, target)
   variables = source.read_all()
-  if config.layout != "google" and not is_plain_bert(config):
-    config, variables = plain_bert(config, variables, "a Hugging Face model")
+  if family != family_of(config) or not (config.layout == "google" or
+                                         is_plain_bert(config)):
+    config, variables = with_one_width(
+        config, variables, "google" if family == "albert" else "bert", target)
   layers, layer_keys = (
       albert_layers_to_hf(config) if config.layout == "google"
       else (bert_layers(config), {}))
@@ -1213,7 +1253,7 @@ def check_model(source, config):
     raise bert_utils.InputError(
         f"the config is of the layout \"{config.layout}\", but the checkpoint"
         f" {source.prefix} is of the layout {found}; give the checkpoint's own"
-        " config as --config_file")
+        " config as --config_file, no other makes it another model")
   check_variables({name: source.shapes[name] for name in source.names}, config,
                   source.prefix)
 
@@ -1289,10 +1329,13 @@ def parse_arguments(argv):
   add = command(to_hf)
   add("--do_lower_case", type=boolean, help="how text is tokenized; default: as"
       " noted beside the checkpoint, else True")
+  add("--model_type", choices=["albert", "bert"], help="which of transformers'"
+      " models; default: albert for the layout google, else bert")
   add = command(from_hf, "model", help_text="folder of a Hugging Face model")
   add("--approximate_gelu", action="store_true", help="take hidden_act \"gelu\""
       " for the tanh form, which it is not there")
   command(to_bert)
+  command(to_google)
   command(slim)
   add = command(add_slots)
   add("--slots_from", help="a checkpoint of the same training, whose slots are"

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+import bert_utils
 import convert_checkpoint
 import golden_numbers
 import modeling
@@ -182,7 +183,7 @@ def edit_json(path, **changes):
 def test_zh_becomes_plain_bert(capsys, tmp_path):
   weights, inputs, expected = write_golden(tmp_path / "zh", "zh_postln")
   out = convert(capsys, "to_bert", tmp_path / "zh", tmp_path / "bert")
-  assert "3 layers of their own" in out
+  assert "embeddings of 32 columns, 3 blocks for 3 layers" in out
   assert "heads: masked LM, sentence pair" in out
   assert_equal_outputs(tf_outputs(tmp_path / "bert", inputs), expected)
   variables = variables_of(tmp_path / "bert")
@@ -211,6 +212,27 @@ def test_other_models_that_are_a_plain_bert(capsys, tmp_path, changes):
   inputs, expected = write_random(tmp_path / "in", **changes)
   convert(capsys, "to_bert", tmp_path / "in", tmp_path / "bert")
   assert_equal_outputs(tf_outputs(tmp_path / "bert", inputs), expected)
+
+
+@pytest.mark.parametrize("changes,blocks", [
+    (dict(), "1 block for 2 layers"),
+    (dict(shared_type="ffn"), "2 blocks for 2 layers"),
+    (dict(layout="bert", embedding_size=None), "2 blocks for 2 layers")])
+def test_to_google(capsys, tmp_path, changes, blocks):
+  inputs, expected = write_random(tmp_path / "in", **changes)
+  out = convert(capsys, "to_google", tmp_path / "in", tmp_path / "out")
+  assert blocks in out
+  config = json.loads((tmp_path / "out" / "albert_config.json").read_text())
+  assert config["layout"] == "google" and config["embedding_size"] == 16
+  assert_equal_outputs(tf_outputs(tmp_path / "out", inputs), expected)
+
+
+def test_layers_that_google_cannot_tell_apart():
+  """Google's code gives the fifteenth of 22 groups to two layers."""
+  config = modeling.BertConfig.from_dict(
+      dict(tiny.CONFIG, num_hidden_layers=22, shared_type="none"))
+  with pytest.raises(bert_utils.InputError, match="22 layers with weights of"):
+    convert_checkpoint.with_one_width(config, {}, "google", "another model")
 
 
 def test_to_bert_says_what_it_leaves_out(capsys, tmp_path):
@@ -415,10 +437,11 @@ def test_damaged_hf_files(capsys, tmp_path):
 # ----------------------------------------------------- what is refused, and why
 
 
-@pytest.mark.parametrize("command", ["to_bert", "to_hf"])
-@pytest.mark.parametrize("layout", ["zh", "google"])
+@pytest.mark.parametrize("command", ["to_bert", "to_google", "to_hf"])
+@pytest.mark.parametrize("layout", ["zh", "bert"])
 def test_pre_ln_is_refused(capsys, tmp_path, command, layout):
-  write_random(tmp_path / "in", ln_type="preln", layout=layout)
+  write_random(tmp_path / "in", ln_type="preln", layout=layout,
+               embedding_size=16, shared_type="none")
   assert "a pre-LN model cannot become" in refuses(
       capsys, tmp_path, command, tmp_path / "in")
 
@@ -427,12 +450,18 @@ def test_google_is_no_plain_bert(capsys, tmp_path):
   write_golden(tmp_path / "in", "google")
   errors = refuses(capsys, tmp_path, "to_bert", tmp_path / "in")
   assert "normalizes its embeddings at 16 columns" in errors
+  errors = refuses(capsys, tmp_path, "to_hf", tmp_path / "in",
+                   "--model_type=bert")
+  assert "cannot become a Hugging Face BERT" in errors
 
 
-def test_bert_is_plain_bert(capsys, tmp_path):
-  write_golden(tmp_path / "in", "bert")
-  assert "is a plain BERT already" in refuses(
-      capsys, tmp_path, "to_bert", tmp_path / "in")
+def test_what_is_there_already(capsys, tmp_path):
+  write_golden(tmp_path / "bert", "bert")
+  assert "is plain BERT already" in refuses(
+      capsys, tmp_path, "to_bert", tmp_path / "bert")
+  write_golden(tmp_path / "google", "google_equal_widths")
+  assert "is a model of google's layout already" in refuses(
+      capsys, tmp_path, "to_google", tmp_path / "google")
 
 
 @pytest.mark.parametrize("command", ["to_bert", "to_hf", "slim", "add_slots"])
@@ -832,6 +861,20 @@ def test_transformers_computes_the_same(hf, capsys, tmp_path, name):
                 "BertForPreTraining")
   model = load_hf(hf, class_name, tmp_path / "hf")
   assert_equal_outputs(hf_outputs(hf, model, inputs), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("name,model_type", [
+    ("zh_postln", "albert"), ("bert", "albert"),
+    ("google_equal_widths", "bert")])
+def test_the_other_model_of_transformers(hf, capsys, tmp_path, name, model_type):
+  _, inputs, expected = write_golden(tmp_path / "in", name)
+  convert(capsys, "to_hf", tmp_path / "in", tmp_path / "hf",
+          "--model_type=%s" % model_type)
+  model = load_hf(hf, model_type.capitalize() + "ForPreTraining",
+                  tmp_path / "hf")
+  assert_equal_outputs(hf_outputs(hf, model, inputs), expected, atol=1e-4)
+  if name == "zh_postln":
+    assert model.config.num_hidden_groups == 1  # the layers still share
 
 
 def test_transformers_and_the_other_rounding(hf, capsys, tmp_path):
