@@ -313,7 +313,7 @@ def slim(args):
   write_model(args.output_dir, name, source.read_all(), config, vocab_file,
               source.folder)
   return [f"{os.path.join(args.output_dir, name)}:"
-          f" {plural(len(source.names), 'variable')} of"
+          f" {plural(len(source.names), 'variable')},"
           f" {plural(source.num_parameters(), 'parameter')}, unchanged;"
           f" {plural(len(source.slots), 'variable')} of the optimizer left out"
           f" ({slot_kinds(source)})"]
@@ -490,15 +490,16 @@ def count_values(arrays):
 
 def left_out(source, names=()):
   """What a conversion did not take along, as lines of text."""
-  lines = [f"left out: {', '.join(names)}"] if names else []
+  parts = list(names)
   if source.slots:
-    lines.append(f"left out: {plural(len(source.slots), 'optimizer slot')}"
+    parts.append(f"{plural(len(source.slots), 'optimizer slot')}"
                  f" ({slot_kinds(source)})")
-  return lines
+  return [f"left out: {', '.join(parts)}"] if parts else []
 
 
 def is_plain_bert(config):
-  return config.layout == "bert" and config.shared_type == "none"
+  return (config.layout == "bert" and config.shared_type == "none" and
+          config.ln_type == "postln")
 
 
 def refuse_preln(config, target):
@@ -1165,21 +1166,21 @@ def not_finite(checkpoint):
           not np.isfinite(checkpoint.read(name).astype(np.float64)).all()]
 
 
-# `max_difference` is None where shapes or types differ.
-Difference = collections.namedtuple("Difference", ["name", "max_difference"])
-
-
 def compare(args):
   """What differs in two checkpoints; returns (lines, whether any does)."""
   first, second = (Checkpoint(path) for path in args.checkpoints)
   lines = [f"A {first.prefix}", f"B {second.prefix}"]
-  left, right = (set(source.names if args.no_slots else source.shapes)
-                 for source in (first, second))
+  left, right = ({name for name in source.shapes if name != STEP and not (
+      args.model_only and name in source.slots)} for source in (first, second))
+  different = left != right
+  if not args.model_only and first.step != second.step:
+    lines.append(f"{STEP}: {first.step} in A, {second.step} in B")
+    different = True
   for letter, only in (("A", left - right), ("B", right - left)):
     if only:
       lines.append(f"only in {letter}: {plural(len(only), 'variable')}: "
                    + some(sorted(only)))
-  different, largest, common = False, [], sorted(left & right)
+  found, common = [], sorted(left & right)
   for name in common:
     forms = [f"{source.shapes[name]} {tf.as_dtype(source.dtypes[name]).name}"
              for source in (first, second)]
@@ -1187,20 +1188,35 @@ def compare(args):
       lines.append(f"{name}: {forms[0]} in A, {forms[1]} in B")
       different = True
     else:
-      largest.append((max_difference(first.read(name), second.read(name)), name))
-  # What is not a number differs most of all.
-  largest.sort(key=lambda entry: (-np.nan_to_num(entry[0], nan=np.inf),
-                                  entry[1]))
-  beyond = [entry for entry in largest if not entry[0] <= args.tolerance]
-  lines += [f"{name}: max |A - B| {value:.3g}"
-            for value, name in beyond[:MAX_SHOWN]]
+      found.append((max_difference(first.read(name), second.read(name)), name))
+  text, beyond = differences_text(found, args.tolerance)
+  lines += text + [
+      f"{plural(len(common), 'variable')} in both,"
+      f" {len(found) - beyond} equal"
+      + (f" within {args.tolerance:g}" if args.tolerance else "")
+      + (f"; max |A - B| {max(found, key=by_size)[0]:.3g}" if found else "")]
+  return lines, bool(different or beyond)
+
+
+def by_size(entry):
+  """Orders (difference, name); what is not a number differs most of all."""
+  return np.nan_to_num(entry[0], nan=np.inf)
+
+
+def differences_text(found, limit):
+  """Lines on the largest of the differences beyond a limit; how many there are.
+
+  Args:
+    found: list of (difference, name).
+    limit: float.
+  """
+  beyond = sorted((entry for entry in found if not entry[0] <= limit),
+                  key=by_size, reverse=True)
+  lines = [f"{name}: max |A - B| {value:.3g}"
+           for value, name in beyond[:MAX_SHOWN]]
   if len(beyond) > MAX_SHOWN:
-    lines.append(f"... and {plural(len(beyond) - MAX_SHOWN, 'variable')} more")
-  lines.append(f"{plural(len(common), 'variable')} in both,"
-               f" {len(largest) - len(beyond)} equal"
-               + (f" within {args.tolerance:g}" if args.tolerance else "")
-               + (f"; max |A - B| {largest[0][0]:.3g}" if largest else ""))
-  return lines, bool(different or beyond or left != right)
+    lines.append(f"... and {plural(len(beyond) - MAX_SHOWN, 'other variable')}")
+  return lines, len(beyond)
 
 
 def max_difference(ours, theirs):
@@ -1253,7 +1269,8 @@ def check_model(source, config):
     raise bert_utils.InputError(
         f"the config is of the layout \"{config.layout}\", but the checkpoint"
         f" {source.prefix} is of the layout {found}; give the checkpoint's own"
-        " config as --config_file, no other makes it another model")
+        " config as --config_file, and to_google or to_bert changes the layout"
+        " where another one says the same")
   check_variables({name: source.shapes[name] for name in source.names}, config,
                   source.prefix)
 
@@ -1347,7 +1364,8 @@ def parse_arguments(argv):
   add = command(compare, "checkpoints", output=False, nargs=2)
   add("--tolerance", type=tolerance, default=0.0,
       help="differences up to it count as equal; default: 0")
-  add("--no_slots", action="store_true", help="leave out optimizer slots")
+  add("--model_only", action="store_true",
+      help="leave out optimizer slots and global_step")
   return parser.parse_args(argv)
 
 
