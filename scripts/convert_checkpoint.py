@@ -27,6 +27,7 @@ import contextlib
 import glob
 import json
 import os
+import pickle
 import shutil
 import sys
 
@@ -363,7 +364,7 @@ def read_slots(donor, source, trained):
         f"--slots_from: the checkpoint {donor.prefix} has no optimizer slots;"
         " give one that training has written")
   owners = collections.Counter()
-  for name in donor.slots:
+  for name in sorted(donor.slots):
     owner = os.path.dirname(name)
     if os.path.basename(name) in NO_SLOTS:
       continue
@@ -779,8 +780,14 @@ def read_torch(path):
     raise bert_utils.InputError(
         f"{path} is read with PyTorch, which is not installed: pip install"
         f" torch, or save the model as {WEIGHTS_NAME}") from error
-  # Without code in it, which a pickle of a stranger may have.
-  tensors = torch.load(path, map_location="cpu", weights_only=True)
+  try:
+    # Without code in it, which a pickle of a stranger may have.
+    tensors = torch.load(path, map_location="cpu", weights_only=True)
+  except (RuntimeError, EOFError, LookupError, ValueError, TypeError,
+          AttributeError, pickle.UnpicklingError) as error:  # what junk raises
+    raise bert_utils.InputError(
+        f"{path} cannot be read by PyTorch, it may be cut off; copy it again"
+        f" ({str(error).split('.')[0]})") from error
   return {name: (tensor.float() if tensor.is_floating_point() else tensor)
           .numpy() for name, tensor in tensors.items()}
 

@@ -7,6 +7,7 @@ import collections
 import json
 import os
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -34,6 +35,7 @@ ROUNDED = dict(hidden_size=8, num_hidden_layers=18, num_attention_heads=2,
 
 def run(capsys, *arguments):
   """Runs the script; returns (exit code, its output, its errors)."""
+  capsys.readouterr()  # what other libraries have written before
   code = convert_checkpoint.main([str(argument) for argument in arguments])
   captured = capsys.readouterr()
   return code, captured.out, captured.err
@@ -418,6 +420,16 @@ def test_approximate_gelu(capsys, tmp_path):
           "--approximate_gelu")
   assert_same_variables(variables_of(tmp_path / "out"),
                         dict(weights, global_step=np.int64(0)))
+
+
+def test_a_torch_file_without_torch(capsys, tmp_path, monkeypatch):
+  write_golden(tmp_path / "in", "google")
+  convert(capsys, "to_hf", tmp_path / "in", tmp_path / "hf")
+  os.rename(str(tmp_path / "hf" / "model.safetensors"),
+            str(tmp_path / "hf" / "pytorch_model.bin"))
+  monkeypatch.setitem(sys.modules, "torch", None)
+  assert "pip install torch" in refuses(
+      capsys, tmp_path, "from_hf", tmp_path / "hf")
 
 
 def test_damaged_hf_files(capsys, tmp_path):
@@ -940,6 +952,19 @@ def test_from_transformers(hf, capsys, tmp_path, family, safe, changes):
   again = load_hf(hf, family.capitalize() + "ForPreTraining",
                   tmp_path / "again")
   assert_equal_outputs(hf_outputs(hf, again, inputs), expected, 1e-4)
+
+
+def test_a_torch_file_that_is_cut_off(hf, capsys, tmp_path):
+  torch, _ = hf
+  write_golden(tmp_path / "in", "bert")
+  convert(capsys, "to_hf", tmp_path / "in", tmp_path / "hf")
+  (tmp_path / "hf" / "model.safetensors").unlink()
+  path = tmp_path / "hf" / "pytorch_model.bin"
+  torch.save({"weight": torch.ones([300])}, str(path))
+  for part in (path.read_bytes()[:700], b"text", b""):
+    path.write_bytes(part)
+    assert "cannot be read by PyTorch" in refuses(
+        capsys, tmp_path, "from_hf", tmp_path / "hf")
 
 
 @pytest.mark.parametrize("family", ["albert", "bert"])
