@@ -108,9 +108,14 @@ def gather_indexes(sequence_tensor, positions):
 # unexpected: variables of the checkpoint that the graph lacks; optimizer slots
 #   and step counters are not among them.
 # mismatched: (name, shape in the graph, shape in the checkpoint).
+# copied: OrderedDict, name in the graph -> in the checkpoint, of hidden groups
+#   that the checkpoint lacks and that start from its group 0.
+# grown: (name, shape in the graph, shape in the checkpoint) of the tables that
+#   get more rows than the checkpoint has.
 CheckpointMatch = collections.namedtuple(
     "CheckpointMatch",
-    ["assignment_map", "missing", "unexpected", "mismatched"])
+    ["assignment_map", "missing", "unexpected", "mismatched", "copied",
+     "grown"])
 
 _SLOT = re.compile(
     r"(^|/)(global_step|(lamb|adam)_[mv]|Adam(_1)?|beta[12]_power)$")
@@ -126,12 +131,16 @@ def variable_name(variable):
                 getattr(variable, "name", variable))
 
 
-def match_checkpoint(tvars, init_checkpoint):
+def match_checkpoint(tvars, init_checkpoint, init_from_group0=False,
+                     grow_vocab=False):
   """Compares trainable variables with what a checkpoint holds.
 
   Args:
     tvars: list of variables of the graph.
     init_checkpoint: path of a checkpoint (prefix or folder).
+    init_from_group0: bool; a hidden group that the checkpoint lacks takes the
+      variables of its group 0.
+    grow_vocab: bool; the checkpoint's vocabulary may be smaller.
 
   Returns:
     CheckpointMatch.
@@ -139,43 +148,72 @@ def match_checkpoint(tvars, init_checkpoint):
   stored = collections.OrderedDict(tf.train.list_variables(init_checkpoint))
   wanted = collections.OrderedDict(
       (variable_name(var), var.shape.as_list()) for var in tvars)
-  assignment_map = collections.OrderedDict()
-  mismatched = []
-  for name, shape in stored.items():
-    if name in wanted:
-      if list(shape) == wanted[name]:
-        assignment_map[name] = name
-      else:
-        mismatched.append((name, wanted[name], list(shape)))
-  return CheckpointMatch(
-      assignment_map,
-      [name for name in wanted if name not in stored],
+  match = CheckpointMatch(
+      collections.OrderedDict(), [],
       [name for name in stored
        if name not in wanted and not _SLOT.search(name)],
-      mismatched)
+      [], collections.OrderedDict(), [])
+  sources = collections.OrderedDict((name, name) for name in stored
+                                    if name in wanted)
+  for name in wanted:
+    source = re.sub(r"/group_\d+/", "/group_0/", name)
+    if name in stored:
+      continue
+    if init_from_group0 and source in stored:
+      sources[name] = source
+    else:
+      match.missing.append(name)
+  for name, source in sources.items():
+    shapes = name, wanted[name], list(stored[source])
+    if shapes[1] == shapes[2]:
+      target = match.assignment_map if name == source else match.copied
+      target[name] = source
+    elif grow_vocab and _lacks_rows(*shapes):
+      match.grown.append(shapes)
+    else:
+      match.mismatched.append(shapes)
+  return match
 
 
-def get_assignment_map_from_checkpoint(tvars, init_checkpoint):
+def _lacks_rows(name, wanted, stored):
+  """Whether a table of the vocabulary only has too few rows."""
+  return (_row_key(name) == "vocab_size" and wanted[1:] == stored[1:] and
+          wanted[0] > stored[0])
+
+
+def get_assignment_map_from_checkpoint(tvars, init_checkpoint, num_of_group=0):
   """The variables that `tf.train.init_from_checkpoint` can take from it.
 
   Args:
     tvars: list of variables of the graph.
     init_checkpoint: path of a checkpoint.
+    num_of_group: int; above 0, as google-research/albert has it, a list of
+      maps is returned: a name has one place in a map, but with more than one
+      group a variable of group 0 may go into each of them.
 
   Returns:
-    (OrderedDict name -> name of those on both sides,
+    (OrderedDict name -> name of those on both sides, or a list of
+     `num_of_group` of them, a hidden group each,
      dict of the initialized names, with and without `:0`, -> 1).
 
   Raises:
     InputError: a variable has another shape in the checkpoint.
   """
-  match = match_checkpoint(tvars, init_checkpoint)
+  match = match_checkpoint(tvars, init_checkpoint, num_of_group > 1)
   check_shapes(match, init_checkpoint)
   initialized = {}
-  for name in match.assignment_map:
+  for name in list(match.assignment_map) + list(match.copied):
     initialized[name] = 1
     initialized[name + ":0"] = 1
-  return match.assignment_map, initialized
+  if not num_of_group:
+    return match.assignment_map, initialized
+  maps = [collections.OrderedDict() for _ in range(num_of_group)]
+  for pairs in (match.assignment_map, match.copied):
+    for name, source in pairs.items():
+      group = re.search(r"/group_(\d+)/", name)
+      index = int(group.group(1)) if group else 0
+      maps[index if index < num_of_group else 0][source] = name
+  return maps, initialized
 
 
 _SHAPE_KEYS = (
@@ -190,27 +228,81 @@ _SHAPE_KEYS = (
     ("output_bias", "the labels of the task"),
 )
 
+# Tables of which one config key alone says how many rows they have.
+_ROW_KEYS = (
+    ("embeddings/word_embeddings", "vocab_size"),
+    ("predictions/output_bias", "vocab_size"),
+    ("embeddings/position_embeddings", "max_position_embeddings"),
+)
 
-def check_shapes(match, init_checkpoint):
+
+def _find_key(name, keys):
+  """The key of the first suffix that a name ends with, or None."""
+  return next((key for suffix, key in keys if name.endswith(suffix)), None)
+
+
+def _row_key(name):
+  return _find_key(name, _ROW_KEYS)
+
+
+def check_shapes(match, init_checkpoint, name_flags=False):
   """Raises an InputError that names the config key to change, if any must be.
 
   Args:
     match: CheckpointMatch.
     init_checkpoint: path, for the message.
+    name_flags: bool; whether the caller has a flag `--grow_vocab` to name.
   """
   if not match.mismatched:
     return
-  name, wanted, stored = match.mismatched[0]
-  key = "hidden_size or intermediate_size"
-  for suffix, keys in _SHAPE_KEYS:
-    if name.endswith(suffix):
-      key = keys
-      break
+  # Another width tells more than another number of rows does.
+  others = [shapes for shapes in match.mismatched
+            if not _row_key(shapes[0]) or shapes[1][1:] != shapes[2][1:]]
+  if not others:
+    check_rows(match.mismatched, init_checkpoint, name_flags)
+  name, wanted, stored = others[0]
+  key = _find_key(name, _SHAPE_KEYS) or "hidden_size or intermediate_size"
   raise InputError(
       "%d variables of the checkpoint %s have other shapes than the model, the"
       " first is %s: checkpoint %s, model %s; change %s (in the config, or by"
-      " another checkpoint)" % (len(match.mismatched), init_checkpoint, name, stored,
-                         wanted, key))
+      " another checkpoint)" % (len(match.mismatched), init_checkpoint, name,
+                                stored, wanted, key))
+
+
+def check_rows(tables, init_checkpoint, name_flags=False, grow_vocab=False):
+  """Raises an InputError for a vocabulary or positions of another size.
+
+  Args:
+    tables: list of (name, shape in the model, shape in the checkpoint); those
+      that differ in more than their rows are left to `check_shapes`.
+    init_checkpoint: path, for the message.
+    name_flags: bool; whether the caller has a flag `--grow_vocab` to name.
+    grow_vocab: bool; the checkpoint's vocabulary may be smaller.
+  """
+  for name, wanted, stored in tables:
+    key = _row_key(name)
+    if (not key or wanted == stored or wanted[1:] != stored[1:] or
+        (grow_vocab and _lacks_rows(name, wanted, stored))):
+      continue
+    advice = "set %s in the config to %d or use another checkpoint" % (
+        key, stored[0])
+    if key == "vocab_size":
+      advice = "use its vocabulary and " + advice
+      if stored[0] == SENTENCEPIECE_VOCAB_SIZE:
+        advice += (" (one of %d may be a SentencePiece one, as Google's English"
+                   " ALBERT has it: those are out of scope)" % stored[0])
+      if name_flags and wanted[0] > stored[0]:
+        advice += (", or give --grow_vocab to keep its rows and initialize %d"
+                   " more" % (wanted[0] - stored[0]))
+    raise InputError(
+        "the model's %s is %d, but the checkpoint %s has %d rows in %s; %s" % (
+            key, wanted[0], init_checkpoint, stored[0], name, advice))
+
+
+# --------------------------------------------------- what a checkpoint is like
+
+# Of Google's English ALBERT models, the only published ones of that size.
+SENTENCEPIECE_VOCAB_SIZE = 30000
 
 
 def describe_layout(variables):
@@ -241,3 +333,93 @@ def describe_layout(variables):
   if has("encoder/layer_"):
     return "bert (google-research/bert)"
   return "none that is known (no encoder variables of BERT or ALBERT)"
+
+
+def find_sharing(names):
+  """Which weights the layers of a model share, by its variables' names.
+
+  Args:
+    names: list (or dict) of variable names, of a graph or a checkpoint.
+
+  Returns:
+    OrderedDict, config key -> string or int, of the keys that the names tell:
+    num_hidden_groups and inner_group_num of the layout google; shared_type
+    and, unless it is "all", num_hidden_layers of the others; empty without an
+    encoder.
+  """
+  def indices(pattern):
+    return {int(found.group(1)) for found in
+            (re.search("/encoder/" + pattern, name) for name in names) if found}
+
+  groups = indices(r"transformer/group_(\d+)/")
+  if groups:
+    inner = indices(r"transformer/group_\d+/inner_group_(\d+)/")
+    # Of more groups than layers, some have no variables.
+    whole = groups == set(range(len(groups)))
+    return collections.OrderedDict([
+        ("num_hidden_groups",
+         len(groups) if whole else "above %d" % max(groups)),
+        ("inner_group_num", len(inner))])
+  for shared_type, pattern in (
+      ("none", r"layer_(\d+)/"),
+      ("attention", r"layer_shared/intermediate_(\d+)/"),
+      ("ffn", r"layer_shared/attention_(\d+)/")):
+    layers = indices(pattern)
+    if layers:
+      return collections.OrderedDict([("shared_type", shared_type),
+                                      ("num_hidden_layers", max(layers) + 1)])
+  if any("/encoder/layer_shared/" in name for name in names):
+    return collections.OrderedDict([("shared_type", "all")])
+  return collections.OrderedDict()
+
+
+def describe_sharing(names):
+  """Says in words which weights the layers share, see `find_sharing`."""
+  return _in_words(find_sharing(names)) or "no encoder"
+
+
+def _in_words(keys):
+  return ", ".join("%s %s" % item for item in keys.items())
+
+
+def sharing_difference(wanted, names):
+  """Compares the sharing of a model with that of a checkpoint.
+
+  Args:
+    wanted: dict of the model's keys, as `find_sharing` returns it.
+    names: list of the checkpoint's variable names.
+
+  Returns:
+    (the model's keys that differ in words, the checkpoint's in words, their
+    names in words), or None where nothing differs that both tell.
+  """
+  found = find_sharing(names)
+  keys = [key for key in found
+          if key in wanted and wanted[key] != found[key]]
+  if "shared_type" in keys:
+    keys = ["shared_type"]  # the number of layers is another question
+  if not keys:
+    return None
+  return (_in_words(collections.OrderedDict((key, wanted[key])
+                                            for key in keys)),
+          _in_words(collections.OrderedDict((key, found[key])
+                                            for key in keys)),
+          " and ".join(keys))
+
+
+def describe_slots(names):
+  """Says in words which optimizer's slots a checkpoint holds.
+
+  Args:
+    names: list (or dict) of its variable names.
+
+  Returns:
+    string, such as "optimizer slots lamb_m, lamb_v of 31 variables".
+  """
+  slots = [name.rpartition("/")[::2] for name in names
+           if re.search(r"/((lamb|adam)_[mv]|Adam(_1)?)$", name)]
+  if not slots:
+    return "no optimizer slots"
+  return "optimizer slots %s of %d variables" % (
+      ", ".join(sorted({slot for _, slot in slots})),
+      len({variable for variable, _ in slots}))

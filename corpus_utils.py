@@ -152,6 +152,19 @@ def read_documents(paths, counts, input_format="lines", text_fields=("text",),
         yield Document(document, file_index, number)
 
 
+def drop_short_documents(documents, counts):
+  """Yields Documents without those that cannot have two tokens.
+
+  These are counted, as the others will be: "documents", "sentences",
+  "dropped_documents" of collections.Counter counts.
+  """
+  for document in documents:
+    if len(document.lines) > 1 or len(document.lines[0]) > 1:
+      yield document
+    else:
+      counts.update(documents=1, sentences=1, dropped_documents=1)
+
+
 def _open(path):
   """Opens a file, whatever its compression, for reading bytes."""
   if path == STANDARD_INPUT:

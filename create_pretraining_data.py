@@ -681,9 +681,10 @@ def _run():
     write_metadata(output_files, metadata, instances_per_file)
 
   counts, _ = shard_utils.write_shards(
-      lambda counts: corpus_utils.read_documents(
-          input_files, counts, FLAGS.input_format, FLAGS.text_field,
-          FLAGS.on_bad_line),
+      lambda counts: corpus_utils.drop_short_documents(
+          corpus_utils.read_documents(
+              input_files, counts, FLAGS.input_format, FLAGS.text_field,
+              FLAGS.on_bad_line), counts),
       creator, output_files,
       _run_settings(input_files, output_files, dict(metadata)),
       _work_dir(output_files), FLAGS.num_workers, FLAGS.gzip,

@@ -6,6 +6,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 import sys
 import time
 
@@ -16,6 +17,7 @@ import tensorflow.compat.v1 as tf
 
 import bert_utils
 import modeling
+import tokenization
 
 CONFIG_NAME = "albert_config.json"
 VOCAB_NAME = "vocab.txt"
@@ -76,6 +78,14 @@ def define_flags():
       "allow_partial_init", False,
       "Start even if --init_checkpoint lacks encoder variables or has others,"
       " or a config of another kind stands beside it.")
+  flags.DEFINE_bool(
+      "init_from_group0", False,
+      "Layout google: hidden groups that --init_checkpoint lacks start from its"
+      " group 0.")
+  flags.DEFINE_bool(
+      "grow_vocab", False,
+      "Let the config's vocab_size be more than that of --init_checkpoint: its"
+      " rows are copied, the others initialized anew.")
   flags.DEFINE_integer("save_checkpoints_steps", 1000,
                        "Steps between two checkpoints.", lower_bound=1)
   flags.DEFINE_integer("keep_checkpoint_max", 20,
@@ -204,32 +214,55 @@ def make_estimator(model_fn, options, train_batch_size, eval_batch_size,
 # ---------------------------------------------------------------- checkpoints
 
 
-def init_from_checkpoint(init_checkpoint, use_tpu, allow_partial=False):
+def init_from_checkpoint(init_checkpoint, use_tpu, allow_partial=False,
+                         init_from_group0=False, grow_vocab=False,
+                         name_flags=True):
   """Makes the trainable variables start from a checkpoint.
 
   Args:
     init_checkpoint: path or None.
     use_tpu: bool; a TPU wants the assignment in a scaffold function.
     allow_partial: bool; encoder variables without match are a warning then.
+    init_from_group0: bool; hidden groups that the checkpoint lacks start from
+      its group 0.
+    grow_vocab: bool; the checkpoint's vocabulary may be smaller: its rows are
+      copied, the others initialized anew.
+    name_flags: bool; whether the caller has flags of these names, which its
+      user may be told of.
 
   Returns:
     A scaffold function for a TPU's spec, or None.
 
   Raises:
-    InputError: layout or shapes differ, or the encoder does not match.
+    InputError: layout, sharing or shapes differ, or the encoder does not
+      match.
   """
   if not init_checkpoint:
     return None
   tvars = tf.trainable_variables()
-  _check_layout(bert_utils.describe_layout(
-      [var.name for var in tvars]).split()[0], init_checkpoint)
-  match = bert_utils.match_checkpoint(tvars, init_checkpoint)
-  bert_utils.check_shapes(match, init_checkpoint)
-  _report_match(tvars, match, init_checkpoint, allow_partial)
+  names = [bert_utils.variable_name(var) for var in tvars]
+  layout = bert_utils.describe_layout(names).split()[0]
+  _check_layout(layout, init_checkpoint, init_from_group0)
+  _log_checkpoint(init_checkpoint)
+  match = bert_utils.match_checkpoint(tvars, init_checkpoint, init_from_group0,
+                                      grow_vocab)
+  bert_utils.check_shapes(match, init_checkpoint, name_flags)
+  _log_match(match, init_checkpoint)
+  message = _encoder_difference(names, match, init_checkpoint,
+                                init_from_group0, name_flags)
+  _refuse(message, allow_partial, name_flags)
 
   def assign():
     if match.assignment_map:
       tf.train.init_from_checkpoint(init_checkpoint, match.assignment_map)
+    for name, source in match.copied.items():
+      # Each by itself: a source may be there once in a map.
+      tf.train.init_from_checkpoint(init_checkpoint, {source: name})
+    grown = {name: stored[0] for name, _, stored in match.grown}
+    for var in tf.trainable_variables():
+      name = bert_utils.variable_name(var)
+      if name in grown:
+        _init_first_rows(var, name, grown[name], init_checkpoint)
 
   if not use_tpu:
     assign()
@@ -242,8 +275,26 @@ def init_from_checkpoint(init_checkpoint, use_tpu, allow_partial=False):
   return scaffold_fn
 
 
-def _check_layout(layout, init_checkpoint):
+def _init_first_rows(var, name, num_rows, init_checkpoint):
+  """Makes a table's first rows start from the smaller one of a checkpoint."""
+  with tf.device("/cpu:0"):  # where all checkpoints are read
+    first_rows = tf.raw_ops.RestoreV2(
+        prefix=init_checkpoint, tensor_names=[name], shape_and_slices=[""],
+        dtypes=[var.dtype.base_dtype])[0]
+    first_rows.set_shape([num_rows] + var.shape.as_list()[1:])
+    value = tf.concat([first_rows, var.initial_value[num_rows:]], axis=0)
+  # No public function sets it after the variable was made;
+  # tf.train.init_from_checkpoint, too, does it in this way.
+  var._initializer_op = var.assign(value, read_value=False)
+
+
+def _check_layout(layout, init_checkpoint, init_from_group0=False):
   """Raises an InputError if a checkpoint is of another known layout."""
+  if init_from_group0 and layout not in ("google", "none"):
+    raise bert_utils.InputError(
+        "--init_from_group0 goes with the layout \"google\", but the model is"
+        " of the layout \"%s\", which has no groups; leave the flag out" %
+        layout)
   found = bert_utils.describe_layout(
       dict(tf.train.list_variables(init_checkpoint)))
   if "none" in (layout, found.split()[0]) or layout == found.split()[0]:
@@ -256,41 +307,101 @@ def _check_layout(layout, init_checkpoint):
       " layout %s; %s" % (layout, init_checkpoint, found, advice))
 
 
-def _report_match(tvars, match, init_checkpoint, allow_partial):
-  """Logs what came from the checkpoint; stops unless all of the encoder did."""
-  encoder = [bert_utils.variable_name(var) for var in tvars
-             if "/encoder/" in var.name]
-  missing = [name for name in match.missing if name in encoder]
-  # What stands below a variable of the model is a slot of some optimizer.
-  unexpected = [name for name in match.unexpected if "/encoder/" in name
-                and os.path.dirname(name) not in match.assignment_map]
+def _log_checkpoint(init_checkpoint):
+  """Logs what kind of checkpoint it is, and what of a training it holds."""
+  shapes = dict(tf.train.list_variables(init_checkpoint))
+  step = "no global_step"
+  if "global_step" in shapes:
+    step = "global_step %d" % checkpoint_step(init_checkpoint)
+  tf.logging.info(
+      "checkpoint %s: layout %s; %s; %s, %s", init_checkpoint,
+      bert_utils.describe_layout(shapes), bert_utils.describe_sharing(shapes),
+      bert_utils.describe_slots(shapes), step)
+
+
+def _log_match(match, init_checkpoint):
+  """Logs what came from the checkpoint and what did not."""
+  num_matched = len(match.assignment_map) + len(match.copied) + len(match.grown)
   tf.logging.info(
       "checkpoint %s: %d variables matched, %d missing (initialized anew), %d"
-      " unexpected (not used)", init_checkpoint, len(match.assignment_map),
+      " unexpected (not used)", init_checkpoint, num_matched,
       len(match.missing), len(match.unexpected))
+  for name, source in match.copied.items():
+    tf.logging.info("  from group 0: %s is %s", name, source)
+  for name, wanted, stored in match.grown:
+    tf.logging.info("  grown: %s from %d to %d rows (the last %d initialized"
+                    " anew)", name, stored[0], wanted[0], wanted[0] - stored[0])
   for kind, names in (("missing", match.missing),
                       ("unexpected", match.unexpected)):
     for name in names:
       tf.logging.info("  %s: %s", kind, name)
+
+
+def _encoder_difference(names, match, init_checkpoint, init_from_group0,
+                        name_flags):
+  """What of the encoder did not match, in words; None if all of it did."""
+  encoder = [name for name in names if "/encoder/" in name]
+  missing = [name for name in match.missing if name in encoder]
+  # What stands below a variable of the model is a slot of some optimizer.
+  unexpected = [name for name in match.unexpected if "/encoder/" in name
+                and os.path.dirname(name) not in match.assignment_map]
+  if init_from_group0:  # the other groups are left out as one asked
+    unexpected = [name for name in unexpected if "/group_" not in name or
+                  "/group_0/" in name]
   if not missing and not unexpected:
-    return
+    return None
+  difference = _sharing_message(bert_utils.find_sharing(names),
+                                init_checkpoint, init_from_group0, name_flags)
+  if difference:
+    return difference
   message = "%d of %d encoder variables matched the checkpoint %s" % (
       len(encoder) - len(missing), len(encoder), init_checkpoint)
   if len(missing) == len(encoder):
-    names = [name for name, _ in tf.train.list_variables(init_checkpoint)]
-    message += (", whose layout looks like %s; give a checkpoint of the model's"
-                " layout" % bert_utils.describe_layout(names))
-  else:
-    message += (", which has %d others; the first that %s is %s; make the"
-                " config's num_hidden_layers, shared_type, num_hidden_groups,"
-                " inner_group_num or final_layer_norm the checkpoint's" % (
-                    len(unexpected),
-                    "it lacks" if missing else "the model lacks",
-                    (missing or unexpected)[0]))
-  message += " (or --allow_partial_init to go on)"
-  if not allow_partial:
-    raise bert_utils.InputError(message)
-  tf.logging.warning(message)
+    stored = [name for name, _ in tf.train.list_variables(init_checkpoint)]
+    return message + (", whose layout looks like %s; give a checkpoint of the"
+                      " model's layout" % bert_utils.describe_layout(stored))
+  return message + (
+      ", which has %d others; the first that %s is %s; make the config's"
+      " num_hidden_layers, shared_type, num_hidden_groups, inner_group_num or"
+      " final_layer_norm the checkpoint's" % (
+          len(unexpected), "it lacks" if missing else "the model lacks",
+          (missing or unexpected)[0]))
+
+
+def _sharing_message(wanted, init_checkpoint, init_from_group0, name_flags):
+  """Where the layers share other weights than the checkpoint's, in words.
+
+  Args:
+    wanted: dict, the model's `bert_utils.find_sharing`.
+    init_checkpoint: path.
+    init_from_group0: bool; other numbers of groups are fine then.
+    name_flags: bool; see `init_from_checkpoint`.
+
+  Returns:
+    string, or None where nothing differs.
+  """
+  if init_from_group0:
+    wanted = {key: value for key, value in wanted.items()
+              if key != "num_hidden_groups"}
+  difference = bert_utils.sharing_difference(
+      wanted, [name for name, _ in tf.train.list_variables(init_checkpoint)])
+  if not difference:
+    return None
+  ours, theirs, keys = difference
+  advice = "set %s in the config as the checkpoint has it" % keys
+  if name_flags and keys == "num_hidden_groups":
+    advice += ", give --init_from_group0"
+  return ("the model has %s, but the checkpoint %s has %s; %s or use another"
+          " checkpoint" % (ours, init_checkpoint, theirs, advice))
+
+
+def _refuse(message, allow_partial, name_flags):
+  """Raises an InputError with a message, or logs it; None is no message."""
+  if message and not allow_partial:
+    raise bert_utils.InputError(
+        message + (" (or --allow_partial_init to go on)" if name_flags else ""))
+  if message:
+    tf.logging.warning(message)
 
 
 # What two models of equal variables may still differ in.
@@ -302,31 +413,111 @@ _VISIBLE_KEYS = ("layout", "vocab_size", "embedding_size", "hidden_size",
                  "num_hidden_groups", "inner_group_num")
 
 
-def check_init_config(bert_config, init_checkpoint, allow_partial=False):
+def check_init_config(bert_config, init_checkpoint, allow_partial=False,
+                      init_from_group0=False, grow_vocab=False,
+                      name_flags=True):
   """Compares a config with the checkpoint to start from.
 
-  Its variables tell the layout. Norm position, heads, activation and (with
-  shared weights) layers leave no trace in them, a wrong pair would load and be
-  useless: those are compared with the config that stands beside it.
+  Its variables tell layout, sharing and sizes. Norm position, heads, activation
+  and (with shared weights) layers leave no trace in them, a wrong pair would
+  load and be useless: those are compared with the config beside it.
 
   Args:
     bert_config: BertConfig.
     init_checkpoint: path of a checkpoint, or None.
-    allow_partial: bool; a difference is a warning then.
+    allow_partial: bool; a difference in sharing or a key is a warning then.
+    init_from_group0: bool, see `init_from_checkpoint`.
+    grow_vocab: bool, see `init_from_checkpoint`.
+    name_flags: bool, see `init_from_checkpoint`.
 
   Raises:
-    ValueError: the layout or a key differs.
+    ValueError: the layout, the sharing, a size or a key differs.
   """
   if not init_checkpoint:
+    if init_from_group0 or grow_vocab:
+      raise ValueError("--%s needs --init_checkpoint" % (
+          "init_from_group0" if init_from_group0 else "grow_vocab"))
     return
-  _check_layout(bert_config.layout, init_checkpoint)
+  _check_layout(bert_config.layout, init_checkpoint, init_from_group0)
+  bert_utils.check_rows(_row_tables(bert_config, init_checkpoint),
+                        init_checkpoint, name_flags, grow_vocab)
+  _refuse(_sharing_message(_config_sharing(bert_config), init_checkpoint,
+                           init_from_group0, name_flags),
+          allow_partial, name_flags)
   message = _config_difference(bert_config, os.path.dirname(init_checkpoint),
                                _INVISIBLE_KEYS)
-  if message and not allow_partial:
-    raise ValueError("%s; use that config (or --allow_partial_init to go on)" %
-                     message)
-  if message:
-    tf.logging.warning(message)
+  _refuse(message and message + "; use that config", allow_partial, name_flags)
+
+
+def _row_tables(bert_config, init_checkpoint):
+  """Word and position table as (name, shape in the model, in the checkpoint).
+
+  Only those of the model's width: another one is told by more variables.
+  """
+  rows = {"word_embeddings": bert_config.vocab_size,
+          "position_embeddings": bert_config.max_position_embeddings}
+  widths = (bert_config.hidden_size, bert_config.embedding_size)
+  return [(name, [rows[os.path.basename(name)], shape[1]], list(shape))
+          for name, shape in tf.train.list_variables(init_checkpoint)
+          if os.path.basename(name) in rows and len(shape) == 2 and
+          os.path.basename(os.path.dirname(name)) == "embeddings" and
+          shape[1] in widths]
+
+
+def _config_sharing(bert_config):
+  """What `bert_utils.find_sharing` would say of a config's variables."""
+  if bert_config.layout != "google":
+    return {"shared_type": bert_config.shared_type,
+            "num_hidden_layers": bert_config.num_hidden_layers}
+  keys = {"inner_group_num": bert_config.inner_group_num}
+  if bert_config.num_hidden_groups <= bert_config.num_hidden_layers:
+    keys["num_hidden_groups"] = bert_config.num_hidden_groups
+  return keys
+
+
+_SENTENCEPIECE = ("SentencePiece models, such as Google's English ALBERT, are"
+                  " out of scope")
+
+
+def check_wordpiece(vocab_file, bert_config=None):
+  """Refuses SentencePiece: this project's vocabularies are WordPiece ones.
+
+  Args:
+    vocab_file: path of a vocabulary, or None.
+    bert_config: BertConfig or None; that of Google's English models is known
+      by its vocab_size.
+
+  Raises:
+    ValueError: the vocabulary or the config is of a SentencePiece model.
+  """
+  exists = bool(vocab_file) and tf.gfile.Exists(vocab_file)
+  if exists and _is_sentencepiece(vocab_file):
+    raise ValueError(
+        "%s is a SentencePiece file, not a WordPiece vocabulary with a token a"
+        " line; %s: use a Chinese model with its vocab.txt" % (
+            vocab_file, _SENTENCEPIECE))
+  size = bert_utils.SENTENCEPIECE_VOCAB_SIZE
+  if (bert_config is None or bert_config.layout != "google" or
+      bert_config.vocab_size != size):
+    return
+  if not exists or len(tokenization.load_vocab(vocab_file)) != size:
+    raise ValueError(
+        "the layout \"google\" with vocab_size %d is the config of a"
+        " SentencePiece model; %s: use a Chinese model's config or, for a"
+        " WordPiece vocabulary of that size, give it by --vocab_file" % (
+            size, _SENTENCEPIECE))
+
+
+def _is_sentencepiece(path):
+  """Whether a file is a SentencePiece model or its list of pieces."""
+  if path.endswith((".model", ".spiece", ".spm")):
+    return True
+  with tf.gfile.GFile(path, "rb") as reader:
+    start = reader.read(200)
+  # The model starts with a field of its first piece, the list has scores.
+  return b"<unk>" in start and (
+      start.startswith(b"\n") or
+      re.match(br"[^\t\n]+\t-?[0-9.]+\r?\n", start) is not None)
 
 
 def check_resume_config(bert_config, output_dir):
@@ -346,10 +537,24 @@ def check_resume_config(bert_config, output_dir):
                      " one another --output_dir" % message)
 
 
+def _config_beside(folder):
+  """Path of the config in a checkpoint's folder; None if one cannot tell.
+
+  Published checkpoints have it as bert_config.json, albert_config_tiny.json
+  and the like.
+  """
+  path = os.path.join(folder, CONFIG_NAME)
+  if tf.gfile.Exists(path):
+    return path
+  found = [path for name in ("albert_config*.json", "bert_config*.json")
+           for path in tf.gfile.Glob(os.path.join(folder, name))]
+  return found[0] if len(found) == 1 else None
+
+
 def _config_difference(bert_config, folder, keys):
   """What differs from the config in a folder, in words; None if nothing."""
-  path = os.path.join(folder, CONFIG_NAME)
-  if not tf.gfile.Exists(path):
+  path = _config_beside(folder)
+  if path is None:
     return None
   stored = modeling.BertConfig.from_json_file(path)
   for key in keys:

@@ -1,4 +1,4 @@
-"""Fine-tunes ALBERT on a classification task: train, evaluate, predict.
+"""Fine-tunes ALBERT on a classification task: train, evaluate, predict, export.
 
   python run_classifier.py --task_name=lcqmc --data_dir=lcqmc \\
       --do_train --do_eval --do_predict \\
@@ -10,12 +10,14 @@
 
 Tasks are the table in `classifier_utils.py`; `tsv` and `jsonl` take any
 labelled file. Every checkpoint of the run is evaluated on the dev set, the
-best one predicts. Runs on TPU, GPU and CPU.
+best one predicts and, with --do_export, becomes a SavedModel. Runs on TPU, GPU
+and CPU.
 """
 
 import collections
 import json
 import os
+import sys
 
 from absl import app
 from absl import flags
@@ -41,6 +43,7 @@ FLAGS = flags.FLAGS
 # Beside the checkpoints: what a predictor has to know of the run.
 CLASSIFIER_NAME = "classifier.json"
 BEST_FOLDER = "best"
+EXPORT_FOLDER = "export"
 
 LOGGED = ("loss", "accuracy", "learning_rate", "gradient_norm")
 
@@ -103,7 +106,8 @@ def create_model(bert_config, is_training, input_ids, input_mask, segment_ids,
 def model_fn_builder(bert_config, num_labels, init_checkpoint, learning_rate,
                      num_train_steps, num_warmup_steps, use_tpu,
                      use_one_hot_embeddings, optimizer="adamw",
-                     allow_partial_init=False):
+                     allow_partial_init=False, init_from_group0=False,
+                     grow_vocab=False):
   """Returns `model_fn` for TPUEstimator.
 
   Args:
@@ -116,7 +120,10 @@ def model_fn_builder(bert_config, num_labels, init_checkpoint, learning_rate,
     use_tpu: bool.
     use_one_hot_embeddings: bool.
     optimizer: string, see `optimization.build_train_op`.
-    allow_partial_init: bool, see `estimator_utils.init_from_checkpoint`.
+    allow_partial_init: bool, see `estimator_utils.init_from_checkpoint`; so
+      are the two below.
+    init_from_group0: bool.
+    grow_vocab: bool.
 
   Returns:
     function of (features, labels, mode, params).
@@ -136,7 +143,8 @@ def model_fn_builder(bert_config, num_labels, init_checkpoint, learning_rate,
 
     if mode == modes.TRAIN:
       scaffold_fn = estimator_utils.init_from_checkpoint(
-          init_checkpoint, use_tpu, allow_partial_init)
+          init_checkpoint, use_tpu, allow_partial_init, init_from_group0,
+          grow_vocab)
       estimator_utils.log_trainable_variables()
       train = optimization.build_train_op(
           output.loss, learning_rate, num_train_steps, num_warmup_steps,
@@ -315,9 +323,14 @@ class ClassifierRun(object):
       ValueError: says which input is at fault.
     """
     self.options = options
-    if not (options.do_train or options.do_eval or options.do_predict):
-      raise ValueError("at least one of --do_train, --do_eval and"
-                       " --do_predict must be given")
+    if not (options.do_train or options.do_eval or options.do_predict or
+            options.do_export):
+      raise ValueError("at least one of --do_train, --do_eval, --do_predict"
+                       " and --do_export must be given")
+    self.export_dir = options.export_dir or os.path.join(options.output_dir,
+                                                         EXPORT_FOLDER)
+    if options.do_export:
+      _export_model().check_export_dir(self.export_dir)
     self.bert_config = modeling.BertConfig.from_json_file(
         options.bert_config_file)
     self.bert_config.validate()
@@ -332,8 +345,10 @@ class ClassifierRun(object):
          "init_checkpoint": options.init_checkpoint})
     self.init_checkpoint = estimator_utils.check_init_checkpoint(
         options.init_checkpoint)
-    estimator_utils.check_init_config(self.bert_config, self.init_checkpoint,
-                                      options.allow_partial_init)
+    estimator_utils.check_wordpiece(options.vocab_file, self.bert_config)
+    estimator_utils.check_init_config(
+        self.bert_config, self.init_checkpoint, options.allow_partial_init,
+        options.init_from_group0, options.grow_vocab)
     estimator_utils.check_resume_config(self.bert_config, options.output_dir)
     tokenization.validate_case_matches_checkpoint(options.do_lower_case,
                                                   self.init_checkpoint)
@@ -416,7 +431,9 @@ class ClassifierRun(object):
             self.num_warmup_steps, options.use_tpu,
             use_one_hot_embeddings=options.use_tpu,
             optimizer=options.optimizer,
-            allow_partial_init=options.allow_partial_init),
+            allow_partial_init=options.allow_partial_init,
+            init_from_group0=options.init_from_group0,
+            grow_vocab=options.grow_vocab),
         options, options.train_batch_size, options.eval_batch_size,
         options.predict_batch_size)
 
@@ -623,6 +640,21 @@ def _score(run, tpu_estimator, split, feature_file, checkpoint):
       probabilities.argmax(axis=-1), run.label_list)
 
 
+def export(run, checkpoint):
+  """Writes a checkpoint as a SavedModel."""
+  _export_model().export_classifier(checkpoint, run.export_dir)
+  tf.logging.info("SavedModel of %s: %s", checkpoint, run.export_dir)
+
+
+def _export_model():
+  """The module `scripts/export_model.py`, which needs this one."""
+  scripts = os.path.join(os.path.dirname(os.path.abspath(__file__)), "scripts")
+  if scripts not in sys.path:
+    sys.path.append(scripts)
+  import export_model
+  return export_model
+
+
 # ----------------------------------------------------------------------- main
 
 
@@ -639,9 +671,12 @@ def main(arguments):
     checkpoint = None
     if FLAGS.do_eval:
       checkpoint = evaluate(run, tpu_estimator)
+    if FLAGS.do_predict or FLAGS.do_export:
+      checkpoint = checkpoint or best_checkpoint(FLAGS.output_dir)
     if FLAGS.do_predict:
-      predict(run, tpu_estimator,
-              checkpoint or best_checkpoint(FLAGS.output_dir))
+      predict(run, tpu_estimator, checkpoint)
+    if FLAGS.do_export:
+      export(run, checkpoint)
 
 
 def define_flags():
@@ -668,6 +703,11 @@ def define_flags():
                     "Whether to evaluate every checkpoint on dev.")
   flags.DEFINE_bool("do_predict", False,
                     "Whether to predict the test set with the best one.")
+  flags.DEFINE_bool("do_export", False,
+                    "Whether to write the best one as a SavedModel.")
+  flags.DEFINE_string("export_dir", None,
+                      "Folder for it, a new one; default <output_dir>/%s." %
+                      EXPORT_FOLDER)
   for name, default in (("train_batch_size", 32), ("eval_batch_size", 8),
                         ("predict_batch_size", 8)):
     flags.DEFINE_integer(name, default, "Global batch size.", lower_bound=1)

@@ -192,7 +192,8 @@ def model_fn_builder(bert_config, init_checkpoint, learning_rate,
                      num_train_steps, num_warmup_steps, use_tpu,
                      use_one_hot_embeddings, optimizer="lamb", poly_power=1.0,
                      start_warmup_step=0, use_next_sentence_loss=True,
-                     allow_partial_init=False):
+                     allow_partial_init=False, init_from_group0=False,
+                     grow_vocab=False):
   """Returns `model_fn` for TPUEstimator.
 
   Args:
@@ -207,7 +208,10 @@ def model_fn_builder(bert_config, init_checkpoint, learning_rate,
     poly_power: float, exponent of the learning rate's decay.
     start_warmup_step: int, step at which the warm-up starts.
     use_next_sentence_loss: bool; False for records without a pair task.
-    allow_partial_init: bool, see `estimator_utils.init_from_checkpoint`.
+    allow_partial_init: bool, see `estimator_utils.init_from_checkpoint`; so
+      are the two below.
+    init_from_group0: bool.
+    grow_vocab: bool.
 
   Returns:
     function of (features, labels, mode, params).
@@ -235,7 +239,8 @@ def model_fn_builder(bert_config, init_checkpoint, learning_rate,
     if use_next_sentence_loss:
       total_loss += next_sentence.loss
     scaffold_fn = estimator_utils.init_from_checkpoint(
-        init_checkpoint, use_tpu, allow_partial_init)
+        init_checkpoint, use_tpu, allow_partial_init, init_from_group0,
+        grow_vocab)
     estimator_utils.log_trainable_variables()
     metrics = _metric_values(features, masked_lm, next_sentence)
     if not is_training:
@@ -535,9 +540,11 @@ def find_vocab_file(vocab_file, paths, bert_config):
     vocab_file = metadata.get("vocab_file")
     expected_hash = metadata.get("vocab_hash")
     if not vocab_file or not tf.gfile.Exists(vocab_file):
+      estimator_utils.check_wordpiece(None, bert_config)
       tf.logging.warning("no vocabulary is kept beside the checkpoints: give"
                          " the records' one by --vocab_file")
       return None, None
+  estimator_utils.check_wordpiece(vocab_file, bert_config)
   vocab = tokenization.load_vocab(vocab_file)
   tokenization.validate_vocab(vocab, bert_config.vocab_size, vocab_file)
   vocab_hash = tokenization.vocab_hash(vocab)
@@ -648,8 +655,9 @@ def _check_flags():
        "init_checkpoint": FLAGS.init_checkpoint})
   FLAGS.init_checkpoint = estimator_utils.check_init_checkpoint(
       FLAGS.init_checkpoint)
-  estimator_utils.check_init_config(bert_config, FLAGS.init_checkpoint,
-                                    FLAGS.allow_partial_init)
+  estimator_utils.check_init_config(
+      bert_config, FLAGS.init_checkpoint, FLAGS.allow_partial_init,
+      FLAGS.init_from_group0, FLAGS.grow_vocab)
   estimator_utils.check_resume_config(bert_config, FLAGS.output_dir)
   train_files = expand_input_files(FLAGS.input_file)
   eval_files = train_files
@@ -698,7 +706,9 @@ def main(arguments):
           poly_power=FLAGS.poly_power,
           start_warmup_step=FLAGS.start_warmup_step,
           use_next_sentence_loss=pair_task != "none",
-          allow_partial_init=FLAGS.allow_partial_init),
+          allow_partial_init=FLAGS.allow_partial_init,
+          init_from_group0=FLAGS.init_from_group0,
+          grow_vocab=FLAGS.grow_vocab),
       FLAGS, FLAGS.train_batch_size, FLAGS.eval_batch_size)
   with estimator_utils.exit_on(estimator_utils.BAD_RUN):
     if FLAGS.do_train:

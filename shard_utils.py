@@ -343,9 +343,6 @@ def _deal_documents(folder, read, num_shards, with_digest, progress):
   rows = [[] for _ in range(num_shards)]
   sizes, buffered, order, num_documents = [0] * num_shards, 0, [], 0
   for document in read(counts):
-    if sum(map(len, document.lines)) < 2:  # no two tokens
-      counts.update(documents=1, sentences=1, dropped_documents=1)
-      continue
     if not order:
       order = list(range(num_shards))
       random.Random(num_documents).shuffle(order)
@@ -366,11 +363,11 @@ def _deal_documents(folder, read, num_shards, with_digest, progress):
     progress.add_read_bytes(len(text))
   _append_documents(folder, texts, rows)
   if not num_documents:
-    raise DataError("the input has no document of two tokens or more, %d shorter"
-                    " ones" % counts["documents"])
+    raise DataError("the input has no document of two characters or more, %d"
+                    " shorter ones" % counts["dropped_documents"])
   if num_documents < num_shards:
-    raise DataError("there are %d documents of two tokens or more in the input"
-                    " for %d output files; make fewer files" % (
+    raise DataError("there are %d documents of two characters or more in the"
+                    " input for %d output files; make fewer files" % (
                         num_documents, num_shards))
   return counts, sizes, digest.hexdigest() if with_digest else None
 

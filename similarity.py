@@ -101,7 +101,8 @@ def checkpoint_function(build_fn, checkpoint, input_names=INPUT_NAMES,
     inputs = {name: tf.placeholder(tf.int32, [None, None], name)
               for name in input_names}
     outputs = build_fn(**inputs)
-    estimator_utils.init_from_checkpoint(checkpoint, use_tpu=False)
+    estimator_utils.init_from_checkpoint(checkpoint, use_tpu=False,
+                                         name_flags=False)
     missing = bert_utils.match_checkpoint(
         tf.trainable_variables(), checkpoint).missing
     if missing:
@@ -276,6 +277,7 @@ class Classifier(object):
     self.batch_size = batch_size
     self.checkpoint = None
     vocab_file = os.path.join(model_dir, estimator_utils.VOCAB_NAME)
+    estimator_utils.check_wordpiece(vocab_file)
     self.tokenizer = tokenization.FullTokenizer(vocab_file,
                                                 settings["do_lower_case"])
     tokenization.validate_vocab(self.tokenizer.vocab, vocab_file=vocab_file)
@@ -299,6 +301,8 @@ class Classifier(object):
     bert_config = modeling.BertConfig.from_json_file(config_file)
     tokenization.validate_vocab(self.tokenizer.vocab, bert_config.vocab_size,
                                 vocab_file, config_file)
+    estimator_utils.check_init_config(bert_config, self.checkpoint,
+                                      name_flags=False)
 
     def build(input_ids, input_mask, segment_ids):
       return {"probabilities": run_classifier.create_model(

@@ -98,10 +98,10 @@ class ReadDocuments(beam.DoFn):
   def process(self, element):
     index, path = element
     counts = collections.Counter()
-    for document in corpus_utils.read_documents(
+    documents = corpus_utils.read_documents(
         [path], counts, self._settings["input_format"],
-        self._settings["text_field"], self._settings["on_bad_line"],
-        open_file):
+        self._settings["text_field"], self._settings["on_bad_line"], open_file)
+    for document in corpus_utils.drop_short_documents(documents, counts):
       yield document._replace(file_index=index)
     yield beam.pvalue.TaggedOutput("counts", counts)
 

@@ -76,13 +76,14 @@ def read_model(options, never_split=()):
   config_file = options.bert_config_file or find_config(folder)
   bert_config = modeling.BertConfig.from_json_file(config_file)
   bert_config.validate()
-  estimator_utils.check_init_config(bert_config, checkpoint)
+  estimator_utils.check_init_config(bert_config, checkpoint, name_flags=False)
   vocab_file = options.vocab_file or os.path.join(folder,
                                                   estimator_utils.VOCAB_NAME)
   if not options.vocab_file and not tf.gfile.Exists(vocab_file):
     raise ValueError("there is no %s beside the checkpoint %s; give its"
                      " vocabulary by --vocab_file" % (
                          estimator_utils.VOCAB_NAME, checkpoint))
+  estimator_utils.check_wordpiece(vocab_file, bert_config)
   tokenizer = tokenization.FullTokenizer(
       vocab_file, _casing(options.do_lower_case, folder),
       never_split=never_split)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From the shipped sample to a working classifier, in about three minutes on
+# From the shipped sample to a working classifier, in one to three minutes on
 # two cores: records, pre-training, evaluation, fine-tuning, predictions.
 #   OUTPUT_DIR  where everything goes; default output/quickstart, made anew
 set -euo pipefail

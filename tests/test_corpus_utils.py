@@ -112,6 +112,14 @@ def test_standard_input(monkeypatch, tmp_path):
     assert read(["-"]) == [(["一", "二"], 0, 0)]
 
 
+def test_documents_without_two_characters_are_counted():
+  documents = [corpus.Document(lines, 0, i) for i, lines in enumerate(
+      [["一"], ["一", "二"], ["一二"]])]
+  counts = collections.Counter()
+  assert list(corpus.drop_short_documents(documents, counts)) == documents[1:]
+  assert counts == {"documents": 1, "sentences": 1, "dropped_documents": 1}
+
+
 def test_utf16_is_recognized(tmp_path):
   path = write(tmp_path / "a.txt", "一二三\n".encode("utf-16"))
   with pytest.raises(corpus.DataError, match="iconv -f utf-16 -t utf-8"):

@@ -347,7 +347,7 @@ def test_documents_of_one_line_and_what_is_dropped(tmp_path, tokenizer):
 def test_nothing_at_all_is_an_error(tmp_path):
   result = create(tmp_path, {"a.txt": "好\n\n"})
   assert result.returncode != 0
-  assert "no document of two tokens or more, 1 shorter" in result.stderr
+  assert "no document of two characters or more, 1 shorter" in result.stderr
   assert not (tmp_path / "out.tfrecord").exists()
 
 
@@ -510,7 +510,7 @@ def test_metadata_of_other_files_of_the_folder_is_kept(tmp_path):
     (["--non_chinese", "--segmenter=jieba"], {}, "--non_chinese means"),
     ([], {"segmenter": "pretokenized", "legacy_subword_labels": True,
           "do_whole_word_mask": True}, "--segmenter=pretokenized cannot"),
-    ([], {"output_file": "{}/x,{}/y"}, "1 documents of two tokens or more in the"),
+    ([], {"output_file": "{}/x,{}/y"}, "1 documents of two characters or more in the"),
     ([], {"output_file": "{}/a.txt"}, "is one of the input files"),
     ([], {"input_file": "{}", "output_file": "{}/x"}, "in a folder of the input"),
     ([], {"output_file": VOCAB_FILE}, "is one of the input files"),

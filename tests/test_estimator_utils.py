@@ -11,6 +11,7 @@ import estimator_utils
 import modeling
 import run_classifier
 import run_pretraining
+import tiny
 
 SIZES = dict(vocab_size=20, hidden_size=16, num_hidden_layers=2,
              num_attention_heads=2, intermediate_size=32,
@@ -22,6 +23,7 @@ CONFIGS = {
     "zh_none_equal": dict(layout="zh", embedding_size=16, shared_type="none"),
     "zh_attention": dict(layout="zh", embedding_size=8,
                          shared_type="attention"),
+    "zh_ffn": dict(layout="zh", embedding_size=8, shared_type="ffn"),
     "google": dict(layout="google", embedding_size=8),
     "google_equal": dict(layout="google", embedding_size=16),
     "google_groups": dict(layout="google", embedding_size=8,
@@ -33,8 +35,26 @@ CONFIGS = {
     "bert_shared": dict(layout="bert", shared_type="all")}
 
 
-def make_config(name):
-  return modeling.BertConfig(**dict(SIZES, **CONFIGS[name]))
+# How the log and the messages put it which weights the layers share.
+SHARING = {
+    "zh": ["shared_type all"],
+    "zh_none": ["shared_type none", "num_hidden_layers 2"],
+    "zh_none_equal": ["shared_type none", "num_hidden_layers 2"],
+    "zh_attention": ["shared_type attention", "num_hidden_layers 2"],
+    "zh_ffn": ["shared_type ffn", "num_hidden_layers 2"],
+    "google": ["num_hidden_groups 1", "inner_group_num 1"],
+    "google_equal": ["num_hidden_groups 1", "inner_group_num 1"],
+    "google_groups": ["num_hidden_groups 2", "inner_group_num 1"],
+    "google_inner": ["num_hidden_groups 1", "inner_group_num 2"],
+    "bert": ["shared_type none", "num_hidden_layers 2"],
+    "bert_short": ["shared_type none", "num_hidden_layers 1"],
+    "bert_shared": ["shared_type all"]}
+
+IDS = [[2, 7, 11, 19], [3, 5, 13, 17]]
+
+
+def make_config(name, **changes):
+  return modeling.BertConfig(**dict(SIZES, **dict(CONFIGS[name], **changes)))
 
 
 @pytest.fixture(autouse=True)
@@ -44,13 +64,23 @@ def graph():
 
 
 def build_for_pretraining(config):
-  ids = tf.zeros([1, 4], tf.int32)
-  model = modeling.BertModel(config, True, ids)
-  run_pretraining.get_masked_lm_output(
+  """Builds encoder and heads; returns [sequence output, masked-LM logits]."""
+  ids = tf.constant(IDS)
+  model = modeling.BertModel(config, False, ids)
+  masked_lm = run_pretraining.get_masked_lm_output(
       config, model.get_sequence_output(), model.get_embedding_table(),
-      model.get_embedding_table_2(), ids, ids, tf.ones([1, 4]))
+      model.get_embedding_table_2(), ids % 4, ids, tf.ones([2, 4]))
   run_pretraining.get_next_sentence_output(
       config, model.get_pooled_output(), ids[:, 0])
+  return [model.get_sequence_output(), masked_lm.log_probs]
+
+
+def run_initialized(tensors):
+  """Values of tensors and of all trainable variables, by name."""
+  variables = {var.op.name: var for var in tf.trainable_variables()}
+  with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    return session.run([tensors, variables])
 
 
 def save(folder):
@@ -74,6 +104,18 @@ def checkpoints(tmp_path_factory):
   return paths
 
 
+@pytest.fixture(scope="module")
+def outputs(checkpoints):
+  """What a model of every config computes, restored from its checkpoint."""
+  found = {}
+  for name, checkpoint in checkpoints.items():
+    with tf.Graph().as_default(), tf.Session() as session:
+      tensors = build_for_pretraining(make_config(name))
+      tf.train.Saver(tf.trainable_variables()).restore(session, checkpoint)
+      found[name] = session.run(tensors)
+  return found
+
+
 @pytest.fixture
 def log(monkeypatch):
   """The lines that are logged."""
@@ -85,19 +127,23 @@ def log(monkeypatch):
 
 
 @pytest.mark.parametrize("name", sorted(CONFIGS))
-def test_a_right_pair_matches_every_variable(checkpoints, log, name):
+def test_a_right_pair_computes_the_same(checkpoints, outputs, log, name):
   config = make_config(name)
   estimator_utils.check_init_config(config, checkpoints[name])
-  build_for_pretraining(config)
+  tensors = build_for_pretraining(config)
   estimator_utils.init_from_checkpoint(checkpoints[name], use_tpu=False)
+  assert log[0].startswith("checkpoint %s: layout %s (" % (
+      checkpoints[name], config.layout))
+  assert "; %s; no optimizer slots, global_step 0" % ", ".join(
+      SHARING[name]) in log[0]
   assert "%d variables matched, 0 missing" % len(
-      tf.trainable_variables()) in log[0]
-  with tf.Session() as session:
-    session.run(tf.global_variables_initializer())
-    for var in tf.trainable_variables():
-      np.testing.assert_array_equal(
-          session.run(var),
-          tf.train.load_variable(checkpoints[name], var.op.name))
+      tf.trainable_variables()) in log[1]
+  found, variables = run_initialized(tensors)
+  for value, expected in zip(found, outputs[name]):
+    np.testing.assert_allclose(value, expected, atol=1e-6)
+  for key, value in variables.items():
+    np.testing.assert_array_equal(
+        value, tf.train.load_variable(checkpoints[name], key))
 
 
 @pytest.mark.parametrize("name", sorted(CONFIGS))
@@ -108,9 +154,39 @@ def test_fine_tuning_takes_the_whole_encoder(checkpoints, log, name):
       tf.constant([0, 2]), 3, False)
   assert None not in tf.gradients(output.loss, tf.trainable_variables())
   estimator_utils.init_from_checkpoint(checkpoints[name], use_tpu=False)
-  assert "2 missing" in log[0]
+  assert "2 missing" in log[1]
   assert [line for line in log if "  missing: " in line] == [
       "  missing: output_weights", "  missing: output_bias"]
+
+
+def assert_names_the_difference(message, name, other, checkpoint):
+  """A message has what differs between two configs of a layout."""
+  if ("equal" in name) != ("equal" in other):
+    assert "have other shapes than the model" in message
+    assert "embedding_size" in message.split("change ")[1]
+    return
+  ours, theirs = [part for part in zip(*(
+      (a, b) for a, b in zip(SHARING[name], SHARING[other]) if a != b))]
+  if "shared_type" in ours[0]:
+    ours, theirs = ours[:1], theirs[:1]
+  assert "the model has %s, but the checkpoint" % ", ".join(ours) in message
+  assert "has %s; set %s in the config" % (", ".join(theirs), " and ".join(
+      key.split()[0] for key in ours)) in message
+  assert message.endswith(" (or --allow_partial_init to go on)")
+  assert ("--init_from_group0" in message) == (
+      [key.split()[0] for key in ours] == ["num_hidden_groups"])
+  # So do the config alone, before any graph is built, and the tools.
+  with pytest.raises(ValueError) as error:
+    estimator_utils.check_init_config(make_config(name), checkpoint)
+  assert str(error.value) == message
+  with pytest.raises(ValueError) as error:
+    estimator_utils.check_init_config(make_config(name), checkpoint,
+                                      name_flags=False)
+  assert "--" not in str(error.value)
+  with pytest.raises(ValueError) as error:
+    estimator_utils.init_from_checkpoint(checkpoint, use_tpu=False,
+                                         name_flags=False)
+  assert "--" not in str(error.value)
 
 
 @pytest.mark.parametrize("name", sorted(CONFIGS))
@@ -125,8 +201,7 @@ def test_every_wrong_pair_is_refused(checkpoints, name):
     message = str(error.value)
     assert checkpoint in message
     if CONFIGS[other]["layout"] == layout:
-      assert ("encoder variables matched" in message or
-              "embedding_size" in message), message
+      assert_names_the_difference(message, name, other, checkpoint)
       continue
     assert 'the model is of the layout "%s"' % layout in message
     assert "is of the layout %s (" % CONFIGS[other]["layout"] in message
@@ -139,13 +214,27 @@ def test_every_wrong_pair_is_refused(checkpoints, name):
 def test_a_part_of_the_encoder_only_if_one_says_so(checkpoints, log):
   build_for_pretraining(make_config("bert_short"))
   with pytest.raises(bert_utils.InputError, match=(
-      "16 of 16 encoder variables matched .*m.ckpt, which has 16 others; the"
-      " first that the model lacks is bert/encoder/layer_1/.*"
-      "num_hidden_layers.*--allow_partial_init")):
+      "the model has num_hidden_layers 1, but .*m.ckpt has num_hidden_layers 2;"
+      ".*--allow_partial_init")):
     estimator_utils.init_from_checkpoint(checkpoints["bert"], use_tpu=False)
   estimator_utils.init_from_checkpoint(checkpoints["bert"], use_tpu=False,
                                        allow_partial=True)
-  assert "which has 16 others" in log[-1]
+  assert "the model has num_hidden_layers 1" in log[-1]
+
+
+def test_a_variable_that_is_not_there_is_named(tmp_path):
+  with tf.Graph().as_default():
+    build_for_pretraining(make_config("zh"))
+    lost = "bert/encoder/layer_shared/intermediate/dense/bias"
+    kept = [var for var in tf.trainable_variables() if var.op.name != lost]
+    with tf.Session() as session:
+      session.run(tf.global_variables_initializer())
+      checkpoint = tf.train.Saver(kept).save(session, str(tmp_path / "m.ckpt"))
+  build_for_pretraining(make_config("zh"))
+  with pytest.raises(bert_utils.InputError, match=(
+      "15 of 16 encoder variables matched .*m.ckpt, which has 0 others; the"
+      " first that it lacks is %s" % lost)):
+    estimator_utils.init_from_checkpoint(checkpoint, use_tpu=False)
 
 
 @pytest.mark.parametrize("name", sorted(CONFIGS))
@@ -168,3 +257,275 @@ def test_a_run_goes_on_only_with_a_checkpoint_of_its_layout(checkpoints):
   estimator_utils.check_resume_config(make_config("google"), output_dir)
   with pytest.raises(ValueError, match='layout "bert".* of the layout google'):
     estimator_utils.check_resume_config(make_config("bert"), output_dir)
+
+
+# ---------------------------------------------------------- sizes of the tables
+
+
+@pytest.mark.parametrize("key,value,layout,parts", [
+    ("vocab_size", 24, "zh", [
+        "the model's vocab_size is 24", "has 20 rows in bert/embeddings/word",
+        "set vocab_size in the config to 20",
+        "--grow_vocab to keep its rows and initialize 4 more"]),
+    ("vocab_size", 16, "google", [
+        "the model's vocab_size is 16", "has 20 rows in bert/embeddings/word",
+        "set vocab_size in the config to 20 or use another checkpoint"]),
+    ("max_position_embeddings", 6, "bert", [
+        "the model's max_position_embeddings is 6", "has 8 rows in ",
+        "set max_position_embeddings in the config to 8"]),
+    ("max_position_embeddings", 9, "google", [
+        "the model's max_position_embeddings is 9", "has 8 rows in "])])
+def test_another_size_is_refused_with_both_numbers(checkpoints, key, value,
+                                                   layout, parts):
+  config = make_config(layout, **{key: value})
+  build_for_pretraining(config)
+  allowed = dict(allow_partial=True)
+  for check in (
+      lambda **options: estimator_utils.check_init_config(
+          config, checkpoints[layout], **options),
+      lambda **options: estimator_utils.init_from_checkpoint(
+          checkpoints[layout], False, **options)):
+    for options in ({}, allowed):
+      with pytest.raises(bert_utils.InputError) as error:
+        check(**options)
+      for part in parts:
+        assert part in str(error.value)
+      assert ("--grow_vocab" in str(error.value)) == (value == 24)
+    with pytest.raises(bert_utils.InputError) as error:
+      check(name_flags=False)
+    assert "--" not in str(error.value)
+    if value != 24:  # Only a larger vocabulary can be had.
+      with pytest.raises(bert_utils.InputError, match=parts[0]):
+        check(grow_vocab=True)
+
+
+def test_other_widths_are_named_before_other_numbers_of_rows(checkpoints):
+  build_for_pretraining(make_config("zh", vocab_size=24, hidden_size=32))
+  with pytest.raises(bert_utils.InputError, match="change .*hidden_size"):
+    estimator_utils.init_from_checkpoint(checkpoints["zh"], False)
+
+
+@pytest.mark.parametrize("use_tpu", [False, True])
+@pytest.mark.parametrize("name", ["zh", "google", "bert"])
+def test_a_larger_vocabulary_keeps_the_old_rows(checkpoints, outputs, log, name,
+                                                use_tpu):
+  config = make_config(name, vocab_size=24)
+  estimator_utils.check_init_config(config, checkpoints[name], grow_vocab=True)
+  tensors = build_for_pretraining(config)
+  scaffold_fn = estimator_utils.init_from_checkpoint(
+      checkpoints[name], use_tpu, grow_vocab=True)
+  if use_tpu:
+    scaffold_fn()
+  assert [line for line in log if "  grown: " in line] == [
+      "  grown: %s from 20 to 24 rows (the last 4 initialized anew)" % table
+      for table in ("bert/embeddings/word_embeddings",
+                    "cls/predictions/output_bias")]
+  assert "%d variables matched, 0 missing" % len(
+      tf.trainable_variables()) in log[1]
+  (sequence, log_probs), variables = run_initialized(tensors)
+  np.testing.assert_allclose(sequence, outputs[name][0], atol=1e-6)
+  # Old tokens are as likely as before, among each other.
+  old = log_probs[:, :20]
+  np.testing.assert_allclose(
+      old - np.log(np.exp(old).sum(axis=1, keepdims=True)), outputs[name][1],
+      atol=1e-5)
+  for key, value in variables.items():
+    stored = tf.train.load_variable(checkpoints[name], key)
+    np.testing.assert_array_equal(value[:len(stored)], stored)
+  new_rows = variables["bert/embeddings/word_embeddings"][20:]
+  assert new_rows.shape == (4, config.embedding_size or config.hidden_size)
+  assert np.all(np.abs(new_rows).max(axis=1) > 0)
+  assert np.abs(new_rows).max() <= 2 * config.initializer_range
+  np.testing.assert_array_equal(
+      variables["cls/predictions/output_bias"][20:], np.zeros(4))
+
+
+def test_growing_leaves_a_vocabulary_of_the_same_size_alone(checkpoints, log):
+  build_for_pretraining(make_config("zh"))
+  estimator_utils.init_from_checkpoint(checkpoints["zh"], False,
+                                       grow_vocab=True)
+  assert not [line for line in log if "grown" in line]
+
+
+# ---------------------------------------------------------------- hidden groups
+
+
+@pytest.mark.parametrize("use_tpu", [False, True])
+def test_every_group_starts_from_group_0(checkpoints, outputs, log, use_tpu):
+  config = make_config("google_groups")
+  checkpoint = checkpoints["google"]
+  estimator_utils.check_init_config(config, checkpoint, init_from_group0=True)
+  tensors = build_for_pretraining(config)
+  scaffold_fn = estimator_utils.init_from_checkpoint(
+      checkpoint, use_tpu, init_from_group0=True)
+  if use_tpu:
+    scaffold_fn()
+  block = "bert/encoder/transformer/group_%d/inner_group_0/LayerNorm/beta"
+  assert "  from group 0: %s is %s" % (block % 1, block % 0) in log
+  assert len([line for line in log if "from group 0" in line]) == 16
+  assert "%d variables matched, 0 missing" % len(
+      tf.trainable_variables()) in log[1]
+  # Of two layers, the second now has weights of its own, equal to the first's.
+  for value, expected in zip(run_initialized(tensors)[0], outputs["google"]):
+    np.testing.assert_allclose(value, expected, atol=1e-6)
+
+
+def test_groups_that_the_checkpoint_has_stay_as_they_are(checkpoints, outputs,
+                                                         log):
+  tensors = build_for_pretraining(make_config("google_groups"))
+  estimator_utils.init_from_checkpoint(checkpoints["google_groups"], False,
+                                       init_from_group0=True)
+  assert not [line for line in log if "from group 0" in line]
+  for value, expected in zip(run_initialized(tensors)[0],
+                             outputs["google_groups"]):
+    np.testing.assert_allclose(value, expected, atol=1e-6)
+
+
+def test_fewer_groups_than_the_checkpoint_has_only_if_one_says_so(checkpoints,
+                                                                  log):
+  checkpoint = checkpoints["google_groups"]
+  build_for_pretraining(make_config("google"))
+  with pytest.raises(bert_utils.InputError, match="num_hidden_groups 1, but"):
+    estimator_utils.init_from_checkpoint(checkpoint, False)
+  del log[:]
+  estimator_utils.init_from_checkpoint(checkpoint, False,
+                                       init_from_group0=True)
+  assert len([line for line in log if "unexpected: bert/encoder/transformer/"
+              "group_1/" in line]) == 16
+
+
+def test_group_0_does_not_stand_for_what_is_no_group(checkpoints):
+  with pytest.raises(ValueError, match="inner_group_num 2, but .* has"
+                     " inner_group_num 1; set inner_group_num in"):
+    estimator_utils.check_init_config(
+        make_config("google_inner"), checkpoints["google"],
+        init_from_group0=True)
+  with pytest.raises(ValueError, match='--init_from_group0 .*"google".*of the '
+                     'layout "zh".*leave the flag out'):
+    estimator_utils.check_init_config(make_config("zh"), checkpoints["zh"],
+                                      init_from_group0=True)
+
+
+@pytest.mark.parametrize("flag", ["init_from_group0", "grow_vocab"])
+def test_flags_of_a_checkpoint_need_one(flag):
+  with pytest.raises(ValueError, match="--%s needs --init_checkpoint" % flag):
+    estimator_utils.check_init_config(make_config("google"), None,
+                                      **{flag: True})
+
+
+def test_the_peers_map_for_each_group(checkpoints):
+  build_for_pretraining(make_config("google_groups"))
+  tvars = tf.trainable_variables()
+  maps, names = bert_utils.get_assignment_map_from_checkpoint(
+      tvars, checkpoints["google"], num_of_group=2)
+  assert [len(names_of_group) for names_of_group in maps] == [
+      len(tvars) - 16, 16]
+  for source, name in maps[1].items():
+    assert "/group_0/" in source
+    assert name == source.replace("/group_0/", "/group_1/")
+  assert set(maps[0].items()) == {(name, name) for name in maps[0]}
+  assert len(names) == 2 * len(tvars)
+  # One map alone takes what is on both sides, whatever its group.
+  one, _ = bert_utils.get_assignment_map_from_checkpoint(
+      tvars, checkpoints["google"], num_of_group=1)
+  assert one == maps[:1]
+
+
+# ------------------------------------------------- what a checkpoint is like
+
+
+@pytest.mark.parametrize("slots,words", [
+    (["lamb_m", "lamb_v"], "optimizer slots lamb_m, lamb_v of 3 variables"),
+    (["adam_m", "adam_v"], "optimizer slots adam_m, adam_v of 3 variables"),
+    (["Adam", "Adam_1"], "optimizer slots Adam, Adam_1 of 3 variables")])
+def test_optimizer_slots_are_logged_and_not_unexpected(tmp_path, log, slots,
+                                                       words):
+  with tf.Graph().as_default():
+    build_for_pretraining(make_config("zh"))
+    for var in tf.trainable_variables()[:3]:
+      for slot in slots:
+        tf.get_variable(var.op.name + "/" + slot, var.shape)
+    tf.get_variable("global_step", [], tf.int64,
+                    initializer=tf.constant_initializer(70))
+    checkpoint = save(tmp_path)
+  build_for_pretraining(make_config("zh"))
+  estimator_utils.init_from_checkpoint(checkpoint, use_tpu=False)
+  assert "; %s, global_step 70" % words in log[0]
+  assert "0 unexpected" in log[1]
+
+
+def test_sharing_of_names_that_are_none_of_ours():
+  assert bert_utils.describe_sharing(["foo/bar"]) == "no encoder"
+  # albert_zh's tiny config with 12 groups for 4 layers.
+  assert bert_utils.describe_sharing(
+      ["bert/encoder/transformer/group_%d/inner_group_0/LayerNorm/beta" % group
+       for group in (0, 3, 6, 9)]) == (
+           "num_hidden_groups above 9, inner_group_num 1")
+
+
+@pytest.mark.parametrize("name", ["albert_config.json", "bert_config.json",
+                                  "albert_config_xlarge.json"])
+def test_the_norm_position_beside_the_checkpoint(tmp_path, log, name):
+  with tf.Graph().as_default():
+    build_for_pretraining(make_config("zh"))
+    checkpoint = save(tmp_path)
+  estimator_utils.write_text(str(tmp_path / name),
+                             make_config("zh", ln_type="preln").to_json_string())
+  with pytest.raises(ValueError, match='ln_type "postln", but .*%s beside the '
+                     'checkpoint says "preln"; use that config .*--allow_part'
+                     % name):
+    estimator_utils.check_init_config(make_config("zh"), checkpoint)
+  with pytest.raises(ValueError, match="use that config$"):
+    estimator_utils.check_init_config(make_config("zh"), checkpoint,
+                                      name_flags=False)
+  estimator_utils.check_init_config(make_config("zh"), checkpoint, True)
+  assert 'ln_type "postln"' in log[-1]
+  estimator_utils.check_init_config(make_config("zh", ln_type="preln"),
+                                    checkpoint)
+
+
+# ---------------------------------------------------------------- SentencePiece
+
+
+@pytest.mark.parametrize("name,content", [
+    ("30k-clean.model", b"anything"), ("spiece.spiece", b"anything"),
+    ("vocab.txt", b"\n\x0e\n\x05<pad>\x15\x00\x00\x00\x00\x18\x03\n\x0e\n\x05"
+     b"<unk>\x15"),
+    ("30k-clean.vocab", u"<pad>\t0\n<unk>\t0\n\u2581the\t-3.5\n".encode("utf-8"))])
+def test_a_sentencepiece_vocabulary_is_out_of_scope(tmp_path, name, content):
+  (tmp_path / name).write_bytes(content)
+  with pytest.raises(ValueError, match="%s is a SentencePiece file, not a Word"
+                     "Piece vocabulary.*English ALBERT, are out of scope" %
+                     name):
+    estimator_utils.check_wordpiece(str(tmp_path / name))
+
+
+def test_a_list_with_counts_is_not_called_sentencepiece(tmp_path):
+  tiny.write(tmp_path / "counts.txt", u"\u7684\t120\n\u4e86\t80\n")
+  estimator_utils.check_wordpiece(str(tmp_path / "counts.txt"))
+
+
+def test_the_config_of_an_english_model_is_out_of_scope(tmp_path):
+  config = make_config("google", vocab_size=30000)
+  tiny.write_vocab(tmp_path)
+  for vocab_file in (None, str(tmp_path / "vocab.txt")):
+    with pytest.raises(ValueError, match="vocab_size 30000 is the config of a"
+                       " SentencePiece model.*English ALBERT, are out of scope"
+                       ".*--vocab_file"):
+      estimator_utils.check_wordpiece(vocab_file, config)
+  # A WordPiece vocabulary may have that size, and no other layout is meant.
+  estimator_utils.check_wordpiece(
+      tiny.write_vocab(tmp_path, ["[%d]" % index for index in range(30000)]),
+      config)
+  estimator_utils.check_wordpiece(None, make_config("zh", vocab_size=30000))
+  estimator_utils.check_wordpiece(tiny.write_vocab(tmp_path),
+                                  make_config("google"))
+
+
+def test_the_checkpoint_of_an_english_model_names_it(tmp_path):
+  with tf.Graph().as_default():
+    build_for_pretraining(make_config("google", vocab_size=30000))
+    checkpoint = save(tmp_path)
+  with pytest.raises(ValueError, match="has 30000 rows .*SentencePiece.*English"
+                     " ALBERT.*out of scope"):
+    estimator_utils.check_init_config(make_config("google"), checkpoint)

@@ -775,13 +775,16 @@ def test_assignment_map_has_what_is_on_both_sides(tmp_path):
   assert match.unexpected == ["only_there"]
 
 
-def test_another_shape_names_the_config_key(tmp_path):
+@pytest.mark.parametrize("shape,message", [
+    ([9, 4], "vocab_size is 9, but .* has 7 rows in bert/.*; use its "
+     "vocabulary and set vocab_size in the config to 7"),
+    ([9, 6], r"\[7, 4\], model \[9, 6\]; change vocab_size or embedding_size")])
+def test_another_shape_names_the_config_key(tmp_path, shape, message):
   checkpoint = save(tmp_path / "model.ckpt", {
       "bert/embeddings/word_embeddings": np.zeros([7, 4])})
   with tf.variable_scope("bert/embeddings"):
-    tf.get_variable("word_embeddings", [9, 4])
-  with pytest.raises(ValueError, match=r"\[7, 4\], model \[9, 4\]; change "
-                     "vocab_size or embedding_size"):
+    tf.get_variable("word_embeddings", shape)
+  with pytest.raises(ValueError, match=message):
     modeling.get_assignment_map_from_checkpoint(tf.trainable_variables(),
                                                 checkpoint)
 

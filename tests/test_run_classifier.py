@@ -108,6 +108,26 @@ def test_the_best_checkpoint_predicts_in_a_later_run_too(trained, model):
   assert "is reused" in result.stderr
 
 
+def test_the_best_checkpoint_is_exported(trained, model, tmp_path):
+  output_dir, data_dir, _ = trained
+  best = json.loads((output_dir / "eval_results.json").read_text())
+  export_dir = tmp_path / "new" / "export"
+  result = run(model, data_dir, output_dir, "--do_export",
+               export_dir=export_dir)
+  assert result.returncode == 0, result.stderr
+  described = json.loads((export_dir / "export.json").read_text())
+  assert described["checkpoint"] == os.path.basename(best["best_checkpoint"])
+  pairs = [("今天好", "好吗"), ("他", "她")]
+  np.testing.assert_allclose(
+      similarity.Classifier(str(export_dir)).predict(pairs),
+      similarity.Classifier(str(output_dir)).predict(pairs), atol=1e-6)
+  # Said before anything is trained, not after it.
+  result = run(model, data_dir, output_dir, "--do_train", "--do_export",
+               export_dir=export_dir)
+  tiny.assert_fails(result, "--export_dir %s exists already" % export_dir)
+  assert "Running training" not in result.stderr
+
+
 def test_predict_many_with_one_load(trained):
   output_dir, _, _ = trained
   pairs = [("我", "你"), ("他", "她")]
@@ -255,7 +275,7 @@ def test_a_folder_of_another_task(trained, model, tmp_path):
 
 
 @pytest.mark.parametrize("switches,flags,parts", [
-    ([], {}, ["--do_train, --do_eval and --do_predict"]),
+    ([], {}, ["--do_train, --do_eval, --do_predict and --do_export"]),
     (["--do_train"], {"task_name": "lcqcm"}, ["lcqcm", "lcqmc"]),
     (["--do_train"], {"vocab_file": "missing.txt"}, ["missing.txt"]),
     (["--do_train"], {"data_dir": "nowhere"}, ["nowhere", "train.txt"]),
@@ -331,3 +351,53 @@ def test_input_of_features_in_memory(model):
   np.testing.assert_array_equal(batch["is_real_example"], [1, 1, 0])
   np.testing.assert_array_equal(batch["segment_ids"][0],
                                 [0, 0, 0, 0, 1, 1, 0, 0])
+
+
+# ------------------------------------------------------ other models to start from
+
+
+def save_encoder(folder, **changes):
+  """Writes an encoder's checkpoint; returns its path."""
+  with tf.Graph().as_default(), tf.Session() as session:
+    modeling.BertModel(modeling.BertConfig(**dict(tiny.CONFIG, **changes)),
+                       False, tf.zeros([1, 4], tf.int32))
+    session.run(tf.global_variables_initializer())
+    return tf.train.Saver().save(session, str(folder / "encoder.ckpt"))
+
+
+def test_a_larger_vocabulary_and_more_groups(model, tmp_path):
+  data_dir, wide = tmp_path / "data", tmp_path / "wide"
+  data_dir.mkdir()
+  wide.mkdir()
+  write_lcqmc(data_dir)
+  checkpoint = save_encoder(tmp_path, layout="google")
+  tiny.write_vocab(wide, tiny.TOKENS + ["新", "字"])
+  tiny.write_config(wide, vocab_size=len(tiny.TOKENS) + 2, layout="google",
+                    num_hidden_groups=2)
+  started = dict(init_checkpoint=checkpoint, num_train_epochs=0.5)
+  tiny.assert_fails(run(wide, data_dir, tmp_path / "out", "--do_train",
+                        **started), "vocab_size is", "--grow_vocab")
+  tiny.assert_fails(
+      run(wide, data_dir, tmp_path / "out", "--do_train", "--grow_vocab",
+          **started), "num_hidden_groups 2", "--init_from_group0")
+  result = run(wide, data_dir, tmp_path / "out", "--do_train", "--grow_vocab",
+               "--init_from_group0", learning_rate=0, **started)
+  assert result.returncode == 0, result.stderr
+  name = "bert/embeddings/word_embeddings"
+  old = tf.train.load_variable(checkpoint, name)
+  new = tf.train.load_variable(str(tmp_path / "out"), name)
+  np.testing.assert_array_equal(new[:len(old)], old)
+  assert len(new) == len(old) + 2
+  name = "bert/encoder/transformer/group_%d/inner_group_0/attention_1/self/query"
+  np.testing.assert_array_equal(
+      tf.train.load_variable(str(tmp_path / "out"), name % 1 + "/kernel"),
+      tf.train.load_variable(checkpoint, name % 0 + "/kernel"))
+
+
+def test_a_sentencepiece_model_is_out_of_scope(model, tmp_path):
+  write_lcqmc(tmp_path)
+  tiny.write(tmp_path / "spiece.model", "x")
+  tiny.assert_fails(
+      run(model, tmp_path, tmp_path / "out", "--do_train",
+          vocab_file=tmp_path / "spiece.model"),
+      "spiece.model is a SentencePiece file", "out of scope")

@@ -30,7 +30,8 @@ def folder(tmp_path_factory):
   return path
 
 
-def write_records(path, name, count, predictions=PREDICTIONS):
+def write_records(path, name, count, predictions=PREDICTIONS,
+                  vocab_size=None):
   tokenizer = tokenization.FullTokenizer(str(path / "vocab.txt"))
   documents = [[list("今天天气很好。"), list("我们去公园玩。")]] * count
   instances = []
@@ -43,7 +44,7 @@ def write_records(path, name, count, predictions=PREDICTIONS):
                                        predictions, [output])
   data.write_metadata([output], {
       "max_seq_length": LENGTH, "max_predictions_per_seq": predictions,
-      "vocab_size": len(tiny.TOKENS), "instances": count,
+      "vocab_size": vocab_size or len(tiny.TOKENS), "instances": count,
       "vocab_hash": tokenization.vocab_hash(tokenizer.vocab),
       "vocab_file": str(path / "vocab.txt")})
   return output
@@ -192,6 +193,85 @@ def test_the_peers_layouts(folder, tmp_path, layout, changes):
       run(folder, tmp_path / "new", "--do_train", init_checkpoint=first),
       'the model is of the layout "zh"', "of the layout %s (" % layout)
   assert not (tmp_path / "new").exists()
+
+
+def test_groups_that_start_from_group_0(folder, tmp_path):
+  one = tiny.write_config(tmp_path, "one.json", layout="google")
+  two = tiny.write_config(tmp_path, "two.json", layout="google",
+                          num_hidden_groups=2)
+  first = tmp_path / "first"
+  result = run(folder, first, "--do_train", bert_config_file=one)
+  assert result.returncode == 0, result.stderr
+  tiny.assert_fails(
+      run(folder, tmp_path / "new", "--do_train", init_checkpoint=first,
+          bert_config_file=two),
+      "the model has num_hidden_groups 2", "has num_hidden_groups 1",
+      "--init_from_group0")
+  assert not (tmp_path / "new").exists()
+  result = run(folder, tmp_path / "new", "--do_train", "--init_from_group0",
+               init_checkpoint=first, bert_config_file=two, learning_rate=0)
+  assert result.returncode == 0, result.stderr
+  assert "optimizer slots lamb_m, lamb_v of 32 variables, global_step 2" in (
+      result.stderr)
+  name = "bert/encoder/transformer/group_%d/inner_group_0/LayerNorm/gamma"
+  for group in (0, 1):
+    np.testing.assert_array_equal(
+        tf.train.load_variable(str(tmp_path / "new"), name % group),
+        tf.train.load_variable(str(first), name % 0))
+
+
+def test_a_vocabulary_that_grows(folder, tmp_path):
+  first, wide = tmp_path / "first", tmp_path / "wide"
+  assert run(folder, first, "--do_train").returncode == 0
+  wide.mkdir()
+  tiny.write_vocab(wide, tiny.TOKENS + ["新", "字"])
+  tiny.write_config(wide, vocab_size=len(tiny.TOKENS) + 2)
+  write_records(wide, "train.tfrecord", 5, vocab_size=len(tiny.TOKENS) + 2)
+  tiny.assert_fails(
+      run(wide, tmp_path / "new", "--do_train", init_checkpoint=first),
+      "the model's vocab_size is %d" % (len(tiny.TOKENS) + 2),
+      "has %d rows" % len(tiny.TOKENS), "--grow_vocab", "initialize 2 more")
+  assert not (tmp_path / "new").exists()
+  result = run(wide, tmp_path / "new", "--do_train", "--grow_vocab",
+               init_checkpoint=first, learning_rate=0)
+  assert result.returncode == 0, result.stderr
+  assert "word_embeddings from %d to %d rows" % (
+      len(tiny.TOKENS), len(tiny.TOKENS) + 2) in result.stderr
+  for name in ("bert/embeddings/word_embeddings",
+               "cls/predictions/output_bias"):
+    old = tf.train.load_variable(str(first), name)
+    new = tf.train.load_variable(str(tmp_path / "new"), name)
+    assert len(new) == len(old) + 2
+    np.testing.assert_array_equal(new[:len(old)], old)
+  # The run goes on without the flag, and the larger model is not cut back.
+  result = run(wide, tmp_path / "new", "--do_train", num_train_steps=3)
+  assert result.returncode == 0, result.stderr
+  tiny.assert_fails(
+      run(folder, tmp_path / "small", "--do_train", "--grow_vocab",
+          init_checkpoint=tmp_path / "new"),
+      "the model's vocab_size is %d" % len(tiny.TOKENS),
+      "has %d rows" % (len(tiny.TOKENS) + 2))
+
+
+def test_a_sentencepiece_model_is_out_of_scope(folder, tmp_path):
+  tiny.write(tmp_path / "30k-clean.model", "x")
+  tiny.assert_fails(
+      run(folder, tmp_path / "out", "--do_train",
+          vocab_file=tmp_path / "30k-clean.model"),
+      "30k-clean.model is a SentencePiece file", "out of scope")
+  tiny.write_config(tmp_path, layout="google", vocab_size=30000)
+  tiny.assert_fails(
+      run(folder, tmp_path / "out", "--do_train",
+          bert_config_file=tmp_path / "config.json"),
+      "vocab_size 30000 is the config of a SentencePiece model",
+      "out of scope")
+  # Nor where nobody knows the records' vocabulary.
+  (tmp_path / "plain.tfrecord").write_bytes(
+      (folder / "train.tfrecord").read_bytes())
+  with pytest.raises(ValueError, match="SentencePiece model"):
+    run_pretraining.find_vocab_file(
+        None, [str(tmp_path / "plain.tfrecord")],
+        modeling.BertConfig.from_json_file(str(tmp_path / "config.json")))
 
 
 def test_a_run_goes_on_only_with_its_own_config(folder, tmp_path):

@@ -3,6 +3,7 @@
 import concurrent.futures
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -98,7 +99,9 @@ def write_saved_model_2(trained, folder):
     def predict(self, input_ids, input_mask, segment_ids):
       """Takes each variable that create_model asks for from `all`."""
       def getter(name, **unused_options):
-        return self.all[name.replace("/", "_")]
+        # "bert_1" where other tests have built a model in the default graph.
+        return self.all[re.sub("^bert_[0-9]+/", "bert/", name).replace(
+            "/", "_")]
 
       with tf.variable_scope("", custom_getter=getter):
         return {"probabilities": run_classifier.create_model(
@@ -179,6 +182,43 @@ def test_the_checkpoint_must_have_the_head(trained, tmp_path):
   with pytest.raises(ValueError, match="lacks 2 variables of the model, the "
                      "first is output_weights; give a checkpoint that run_cla"):
     similarity.Classifier(str(tmp_path))
+
+
+@pytest.mark.parametrize("changes,message", [
+    (dict(shared_type="none"),
+     "has shared_type none, but .* has shared_type all; set shared_type in the "
+     "config as the checkpoint has it or use another checkpoint$"),
+    (dict(ln_type="preln"), 'has ln_type "preln", but .*albert_config.json '
+     'beside the checkpoint says "postln"; use that config$'),
+    (dict(layout="google"), 'layout "google", but .* of the layout zh '),
+    (dict(max_position_embeddings=16),
+     "max_position_embeddings is 16, but .* has 32 rows "),
+    (dict(hidden_size=32), "hidden_size")])
+def test_a_config_of_another_model(trained, tmp_path, changes, message):
+  copy_beside(trained, tmp_path)
+  tiny.write_config(tmp_path, "albert_config.json", **changes)
+  with pytest.raises(ValueError, match=message) as error:
+    similarity.Classifier(str(tmp_path), str(trained / "model.ckpt-7"))
+  assert "--" not in str(error.value)  # There are no such flags here.
+
+
+def test_a_vocabulary_that_only_a_runner_may_let_grow(trained, tmp_path):
+  copy_beside(trained, tmp_path)
+  tokens = tiny.TOKENS + ["新"]
+  tiny.write_vocab(tmp_path, tokens)
+  tiny.write_config(tmp_path, "albert_config.json", vocab_size=len(tokens))
+  with pytest.raises(ValueError, match="vocab_size is %d, but .* has %d rows" %
+                     (len(tokens), len(tokens) - 1)) as error:
+    similarity.Classifier(str(tmp_path), str(trained / "model.ckpt-7"))
+  assert "--" not in str(error.value)
+
+
+def test_a_sentencepiece_vocabulary_is_out_of_scope(trained, tmp_path):
+  copy_beside(trained, tmp_path)
+  tiny.write(tmp_path / "vocab.txt", u"<pad>\t0\n<unk>\t0\n\u2581the\t-3\n")
+  with pytest.raises(ValueError, match="vocab.txt is a SentencePiece file.*out"
+                     " of scope"):
+    similarity.Classifier(str(tmp_path), str(trained / "model.ckpt-7"))
 
 
 def test_labels_of_another_model(trained, tmp_path):
