@@ -478,8 +478,8 @@ def to_layout(args, layout, target, name):
               source.folder)
   return [f"{os.path.join(args.output_dir, name)}: layout {layout},"
           f" embeddings of {config.hidden_size} columns,"
-          f" {plural(len(encoder_blocks(variables)), 'block')} for"
-          f" {plural(new_config.num_hidden_layers, 'layer')},"
+          f" {plural(new_config.num_hidden_layers, 'layer')}"
+          f" ({bert_utils.describe_sharing(variables)}),"
           f" {plural(count_values(variables), 'parameter')} (before:"
           f" {source.num_parameters():,}); heads: "
           + (", ".join(heads_of(variables)) or "none")] + left_out(source)
@@ -1121,7 +1121,7 @@ def inspect(args):
                               for name in source.names if name != STEP)
   lines = [source.prefix,
            "  layout     " + bert_utils.describe_layout(source.shapes),
-           "  blocks     " + (some(encoder_blocks(source.names)) or "none"),
+           "  sharing    " + bert_utils.describe_sharing(source.names),
            f"  variables  {sum(types.values())} of"
            f" {plural(source.num_parameters(), 'parameter')}, "
            + ", ".join(sorted(types)),
@@ -1145,17 +1145,6 @@ def inspect(args):
   width = max(len(name) for name in source.names)
   return lines + [f"{name:{width}}  {source.shapes[name]}"
                   for name in source.names]
-
-
-def encoder_blocks(names):
-  """The scopes of the encoder that have weights of their own."""
-  blocks = collections.OrderedDict()
-  for name in names:
-    if name.startswith(ENCODER) and not name.startswith(MAPPING):
-      parts = name[len(ENCODER):].split("/")
-      blocks["/".join(parts[1:3] if parts[0] == "transformer"
-                      else parts[:1])] = True
-  return list(blocks)
 
 
 def heads_of(names):
@@ -1307,9 +1296,12 @@ def check_variables(shapes, config, origin):
         + "; make num_hidden_layers, shared_type, num_hidden_groups,"
         " inner_group_num and final_layer_norm those of the checkpoint")
   wanted.update(head_shapes(config))
-  bert_utils.check_shapes(bert_utils.CheckpointMatch({}, [], [], [
-      (name, wanted[name], list(shape)) for name, shape in sorted(shapes.items())
-      if name in wanted and wanted[name] != list(shape)]), origin)
+  mismatched = [(name, wanted[name], list(shape))
+                for name, shape in sorted(shapes.items())
+                if name in wanted and wanted[name] != list(shape)]
+  bert_utils.check_shapes(bert_utils.CheckpointMatch(
+      assignment_map={}, missing=[], unexpected=[], mismatched=mismatched,
+      copied={}, grown=[]), origin)
 
 
 def boolean(text):

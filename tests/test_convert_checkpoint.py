@@ -185,7 +185,8 @@ def edit_json(path, **changes):
 def test_zh_becomes_plain_bert(capsys, tmp_path):
   weights, inputs, expected = write_golden(tmp_path / "zh", "zh_postln")
   out = convert(capsys, "to_bert", tmp_path / "zh", tmp_path / "bert")
-  assert "embeddings of 32 columns, 3 blocks for 3 layers" in out
+  assert ("embeddings of 32 columns, 3 layers (shared_type none,"
+          " num_hidden_layers 3)") in out
   assert "heads: masked LM, sentence pair" in out
   assert_equal_outputs(tf_outputs(tmp_path / "bert", inputs), expected)
   variables = variables_of(tmp_path / "bert")
@@ -216,14 +217,14 @@ def test_other_models_that_are_a_plain_bert(capsys, tmp_path, changes):
   assert_equal_outputs(tf_outputs(tmp_path / "bert", inputs), expected)
 
 
-@pytest.mark.parametrize("changes,blocks", [
-    (dict(), "1 block for 2 layers"),
-    (dict(shared_type="ffn"), "2 blocks for 2 layers"),
-    (dict(layout="bert", embedding_size=None), "2 blocks for 2 layers")])
-def test_to_google(capsys, tmp_path, changes, blocks):
+@pytest.mark.parametrize("changes,groups", [
+    (dict(), 1), (dict(shared_type="ffn"), 2),
+    (dict(layout="bert", embedding_size=None, shared_type="none"), 2),
+    (dict(layout="bert", embedding_size=None, shared_type="all"), 1)])
+def test_to_google(capsys, tmp_path, changes, groups):
   inputs, expected = write_random(tmp_path / "in", **changes)
   out = convert(capsys, "to_google", tmp_path / "in", tmp_path / "out")
-  assert blocks in out
+  assert "2 layers (num_hidden_groups %d, inner_group_num 1)" % groups in out
   config = json.loads((tmp_path / "out" / "albert_config.json").read_text())
   assert config["layout"] == "google" and config["embedding_size"] == 16
   assert_equal_outputs(tf_outputs(tmp_path / "out", inputs), expected)
@@ -641,7 +642,7 @@ def test_slots_that_do_not_fit(capsys, tmp_path):
   assert "has slots already (lamb_m, lamb_v)" in refuses(
       capsys, tmp_path, "add_slots", tmp_path / "in")
   for name, part in (
-      ("wide", "give a checkpoint of the same model"), ("other", "missing"),
+      ("wide", "give a checkpoint of the same model"), ("other", "of shape [8]"),
       ("none", "has no optimizer slots")):
     assert part in refuses(capsys, tmp_path, "add_slots", tmp_path / "none",
                            "--slots_from=%s" % (tmp_path / name))
@@ -739,7 +740,7 @@ def test_inspect(capsys, tmp_path):
   assert code == 0
   lines = out.splitlines()
   assert lines[0] == str(tmp_path / "in" / "model.ckpt-5")
-  for line in ("  layout     zh (albert_zh)", "  blocks     layer_shared",
+  for line in ("  layout     zh (albert_zh)", "  sharing    shared_type all",
                "  variables  31 of 3,799 parameters, float32",
                "  heads      masked LM, sentence pair",
                "  slots      62 (lamb_m, lamb_v)", "  step       5",
@@ -759,7 +760,7 @@ def test_inspect_says_what_is_wrong(capsys, tmp_path):
                                       variables)
   edit_json(tmp_path / "in" / "albert_config.json", num_hidden_groups=1)
   _, out, _ = run(capsys, "inspect", tmp_path / "in")
-  assert "blocks     group_0/inner_group_0, group_1/inner_group_0" in out
+  assert "sharing    num_hidden_groups 2, inner_group_num 1\n" in out
   assert "not finite bert/pooler/dense/bias\n" in out
   assert "does not fit" in out and "the config's model lacks" in out
   (tmp_path / "in" / "albert_config.json").unlink()
