@@ -407,7 +407,7 @@ class BertModel(object):
                      config.initializer_range, "embedding_hidden_mapping_in")
       input_tensor = reshape_from_matrix(mapped, get_shape_list(input_tensor))
     self.all_encoder_layers = _encoder(
-        config.ln_type, _layer_scopes(config), input_tensor,
+        config.ln_type, layer_scopes(config), input_tensor,
         _mask_to_bias(tf.expand_dims(input_mask, axis=1)),
         config.num_attention_heads, config.intermediate_size,
         get_activation(config.hidden_act), config.hidden_dropout_prob,
@@ -926,7 +926,7 @@ LayerScopes = collections.namedtuple(
                     "intermediate", "output", "output_norm"])
 
 
-def _layer_scopes(config):
+def layer_scopes(config):
   """The LayerScopes of every layer, by the config's layout."""
   num_layers = config.num_hidden_layers
   if config.layout == "google":

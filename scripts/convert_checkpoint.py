@@ -540,7 +540,7 @@ def with_one_width(config, variables, layout, target):
         f" maps them to {config.hidden_size} afterwards; there the norm stands"
         " last")
   # Every inner group of every layer is a layer there.
-  blocks = modeling._layer_scopes(config)
+  blocks = modeling.layer_scopes(config)
   groups = different(blocks)
   values = {key: getattr(config, key) for key in BERT_KEYS}
   values.update(layout=layout, num_hidden_layers=len(blocks))
@@ -556,7 +556,7 @@ def with_one_width(config, variables, layout, target):
         " of them")
   result = {name: array for name, array in variables.items()
             if not name.startswith(ENCODER)}
-  for ours, theirs in zip(blocks, modeling._layer_scopes(new_config)):
+  for ours, theirs in zip(blocks, modeling.layer_scopes(new_config)):
     for old, new in zip(layer_variables(ours), layer_variables(theirs)):
       result[new] = variables[old]
   if config.layout == "zh":
@@ -651,7 +651,7 @@ def hf_pairs(config, layers):
 
 def bert_layers(config):
   return [(f"bert.encoder.layer.{layer}.", scopes)
-          for layer, scopes in enumerate(modeling._layer_scopes(config))]
+          for layer, scopes in enumerate(modeling.layer_scopes(config))]
 
 
 def albert_layers(groups):
@@ -687,7 +687,7 @@ def layer_groups(config):
     (list of the groups that layers use, each the list of its LayerScopes;
      list with the index in it for every layer).
   """
-  size, scopes = config.inner_group_num, modeling._layer_scopes(config)
+  size, scopes = config.inner_group_num, modeling.layer_scopes(config)
   blocks = [scopes[start:start + size]
             for start in range(0, len(scopes), size)]
   groups = different(blocks)
@@ -881,7 +881,7 @@ def albert_layers_to_hf(config):
   groups, indexes = layer_groups(config)
   if (hf_layer_groups(num_layers, len(groups)) != indexes or
       num_layers // len(groups) < size):
-    groups = [[scopes] for scopes in modeling._layer_scopes(config)]
+    groups = [[scopes] for scopes in modeling.layer_scopes(config)]
     num_layers, size = len(groups), 1
   return albert_layers(groups), {
       "num_hidden_layers": num_layers, "num_hidden_groups": len(groups),
