@@ -544,6 +544,9 @@ def replacement_words(vocab_words):
 
 # ------------------------------------------------- many documents, as arrays
 
+# So many Pairs make an array, though more repeats may follow.
+_MAX_PLANNED = 2**15
+
 # A Pair, and its place among all of them.
 PLAN_DTYPE = np.dtype([("order", "<u8"), ("key", "<u8"), ("spans", "<i4", 4),
                        ("label", "<i4")])
@@ -622,21 +625,24 @@ class InstanceCreator(object):
             self._plan(bounds, identities, ids), counts)
 
   def _plan(self, bounds, identities, ids):
-    """Yields the Pairs of some documents, as an array for each repeat.
+    """Yields the Pairs of some documents, as arrays of some repeats each.
 
     Not all at once: of short instances of a long text there are millions.
     """
     options = self._options
     check_enough_documents(bounds, options.sentence_pair_task)
     clause_ends = find_clause_ends(self._is_mark[ids])
+    pairs = []
     for repeat in range(options.dupe_factor):
-      yield self._sorted_plan([
-          pair for index, identity in enumerate(identities)
-          for pair in plan_pairs(
-              bounds, index, clause_ends, options.max_seq_length,
-              options.short_seq_prob,
-              document_rng(self._seed, identity, repeat),
-              options.sentence_pair_task)])
+      for index, identity in enumerate(identities):
+        pairs.extend(plan_pairs(
+            bounds, index, clause_ends, options.max_seq_length,
+            options.short_seq_prob,
+            document_rng(self._seed, identity, repeat),
+            options.sentence_pair_task))
+      if len(pairs) >= _MAX_PLANNED or repeat == options.dupe_factor - 1:
+        yield self._sorted_plan(pairs)
+        pairs = []
 
   def _sorted_plan(self, pairs):
     """Pairs as an array, in the order of their places."""
