@@ -22,6 +22,7 @@ Letters: N instances, S max_seq_length, P max_predictions_per_seq.
 """
 
 import collections
+import contextlib
 import errno
 import hashlib
 import io
@@ -360,17 +361,26 @@ def write_instance_to_example_files(instances, tokenizer, max_seq_length,
 
   Returns:
     int, number of instances.
+
+  Raises:
+    DataError: there are fewer instances than files.
   """
-  writers = [io.open(path + ".tmp", "wb") for path in output_files]
   num_instances = 0
-  for instance in instances:
-    record = serialize_instance(instance, tokenizer, max_seq_length,
-                                max_predictions_per_seq)
-    writers[num_instances % len(writers)].write(
-        tfrecord_utils.frame_record(record))
-    num_instances += 1
-  for writer, path in zip(writers, output_files):
-    writer.close()
+  with contextlib.ExitStack() as stack:
+    writers = [stack.enter_context(io.open(path + ".tmp", "wb"))
+               for path in output_files]
+    for instance in instances:
+      record = serialize_instance(instance, tokenizer, max_seq_length,
+                                  max_predictions_per_seq)
+      writers[num_instances % len(writers)].write(
+          tfrecord_utils.frame_record(record))
+      num_instances += 1
+  if num_instances < len(output_files):
+    for path in output_files:
+      os.remove(path + ".tmp")
+    raise DataError("there are %d instances for the %d files; name fewer files" %
+                    (num_instances, len(output_files)))
+  for path in output_files:
     os.replace(path + ".tmp", path)
   return num_instances
 

@@ -4,8 +4,8 @@ The work goes through a folder of files, so that little is in memory:
 
  1. The documents are read once, in the order of the input, and dealt out to one
     text file a shard: of every n documents in a row each of n shards gets one,
-    at random. A shard of more than GROUP_BYTES of text is worked through in
-    groups, random samples of its documents.
+    at random. A shard of more than GROUP_BYTES of text or GROUP_INSTANCES is
+    worked through in groups, random samples of its documents.
  2. Tokenize: a piece of a group, about PIECE_BYTES of text, becomes an array
     of tokens and a plan: which spans of it are instances, each with a random
     place among all instances of the group.
@@ -23,7 +23,7 @@ there; with other settings it starts anew. The folder is locked: the workers of
 a killed run, too, have to end before the next one starts.
 
 Disk: the text once, then for the groups being worked on, of 64 MB of text or
-less, four bytes a token, 40 an instance, and their records; each is removed as
+less, four bytes a token, 36 an instance, and their records; each is removed as
 soon as what is made of it is complete.
 """
 
@@ -155,6 +155,7 @@ class _OutputLock(object):
         raise RunError("another run is at work on the same output, its folder"
                        " is %s; wait for it, or stop it" % self.path)
       time.sleep(0.2)
+    self._file.truncate(0)  # only now: till then the names are another run's
     json.dump(self._names, self._file)
     self._file.flush()
     # First written, then looked: of two runs at least one sees the other.
@@ -166,7 +167,7 @@ class _OutputLock(object):
 
   def _try(self):
     os.makedirs(self.path, exist_ok=True)
-    self._file = _locked_file(os.path.join(self.path, "lock"), "w")
+    self._file = _locked_file(os.path.join(self.path, "lock"), "a")
     return self._file is not None
 
   def _look_at(self, other):
@@ -301,7 +302,7 @@ class _WorkFolder(object):
   def clear(self, keep=("lock",)):
     """Removes what is in the folder, the state first."""
     for name in sorted(os.listdir(self.path), key=lambda name: name != _STATE):
-      if name not in keep and not name.endswith(tuple(keep)):
+      if not name.endswith(keep):
         if os.path.isdir(self.file(name)):
           shutil.rmtree(self.file(name))
         else:

@@ -545,6 +545,14 @@ def test_metadata_of_something_else_stops_the_run_first(tmp_path, content):
     data.check_output_files([str(tmp_path / "a.tfrecord")], [])
 
 
+def test_more_files_than_instances(tmp_path, tokenizer):
+  instance = data.TrainingInstance(["[CLS]"] * 3, [0] * 3, [], [], False)
+  with pytest.raises(data.DataError, match="1 instances for the 2 files"):
+    data.write_instance_to_example_files(
+        [instance], tokenizer, 8, 2, [str(tmp_path / name) for name in "ab"])
+  assert not list(tmp_path.iterdir())
+
+
 def test_an_instance_that_is_too_long(tokenizer):
   instance = data.TrainingInstance(["[CLS]"] * 9, [0] * 9, [], [], False)
   with pytest.raises(data.DataError, match="9 tokens .*max_seq_length 8"):

@@ -303,6 +303,11 @@ def test_two_runs_on_the_same_output(tmp_path, job, small):
       with pytest.raises(shard_utils.RunError,
                          match="another run is at work on .*(shard|same)"):
         write(tmp_path, job, make_documents())
+  # One that waits in vain for a lock leaves what the lock says.
+  with lock(tmp_path, "x", "shard2"):
+    for names in (["x"], ["shard2"], ["shard2"]):
+      with pytest.raises(shard_utils.RunError):
+        lock(tmp_path, *names).__enter__()
   # Other files of the folder do not matter.
   with lock(tmp_path, "x", "y"):
     write(tmp_path, job, make_documents())
