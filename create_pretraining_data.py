@@ -407,6 +407,12 @@ def write_metadata(output_files, metadata, instances_per_file=None):
     _write_data_sets(path, [content] + _other_data_sets(path, content["files"]))
 
 
+def format_metadata(content):
+  """The text of a metadata file that has a dict as its content."""
+  return json.dumps(content, ensure_ascii=False, indent=2,
+                    sort_keys=True) + "\n"
+
+
 def forget_metadata(output_files):
   """Removes what metadata files say of records that will be written anew."""
   for output_file in output_files:
@@ -433,8 +439,7 @@ def _write_data_sets(path, data_sets):
   # "replace": a file's name may be no text at all.
   with io.open(path + ".tmp", "w", encoding="utf-8", errors="replace",
                newline="\n") as writer:
-    writer.write(json.dumps(content, ensure_ascii=False, indent=2,
-                            sort_keys=True) + "\n")
+    writer.write(format_metadata(content))
   os.replace(path + ".tmp", path)
 
 

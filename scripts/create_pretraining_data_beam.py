@@ -17,7 +17,6 @@ path, and the segmenter's package: see docs/scale.md.
 import argparse
 import collections
 import io
-import json
 import os
 import sys
 import tempfile
@@ -178,8 +177,7 @@ class WriteMetadata(beam.DoFn):
     path = FileSystems.join(os.path.dirname(self._output_files[0]),
                             data.METADATA_NAME)
     with FileSystems.create(path, "text/plain") as writer:
-      writer.write((json.dumps(metadata, ensure_ascii=False, indent=2,
-                               sort_keys=True) + "\n").encode("utf-8"))
+      writer.write(data.format_metadata(metadata).encode("utf-8"))
     yield counts
 
 
