@@ -25,6 +25,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import bert_utils
+import checkpoint_utils
 import classifier_utils
 # Some are imported for those who take them from here, as from the peers'.
 from classifier_utils import convert_single_example
@@ -37,6 +38,7 @@ import modeling
 from modeling import layer_norm
 import optimization
 import tokenization
+import training_hooks
 
 FLAGS = flags.FLAGS
 
@@ -120,7 +122,7 @@ def model_fn_builder(bert_config, num_labels, init_checkpoint, learning_rate,
     use_tpu: bool.
     use_one_hot_embeddings: bool.
     optimizer: string, see `optimization.build_train_op`.
-    allow_partial_init: bool, see `estimator_utils.init_from_checkpoint`; so
+    allow_partial_init: bool, see `checkpoint_utils.init_from_checkpoint`; so
       are the two below.
     init_from_group0: bool.
     grow_vocab: bool.
@@ -142,7 +144,7 @@ def model_fn_builder(bert_config, num_labels, init_checkpoint, learning_rate,
     predicted = tf.argmax(output.logits, axis=-1, output_type=tf.int32)
 
     if mode == modes.TRAIN:
-      scaffold_fn = estimator_utils.init_from_checkpoint(
+      scaffold_fn = checkpoint_utils.init_from_checkpoint(
           init_checkpoint, use_tpu, allow_partial_init, init_from_group0,
           grow_vocab)
       estimator_utils.log_trainable_variables()
@@ -150,7 +152,7 @@ def model_fn_builder(bert_config, num_labels, init_checkpoint, learning_rate,
           output.loss, learning_rate, num_train_steps, num_warmup_steps,
           use_tpu, optimizer)
       if not use_tpu:
-        estimator_utils.publish({
+        training_hooks.publish({
             "loss": output.loss,
             "accuracy": tf.reduce_mean(
                 tf.cast(tf.equal(predicted, label_ids), tf.float32)),
@@ -343,13 +345,13 @@ class ClassifierRun(object):
         options.use_tpu, options.tpu_name, options.master,
         {"output_dir": options.output_dir,
          "init_checkpoint": options.init_checkpoint})
-    self.init_checkpoint = estimator_utils.check_init_checkpoint(
+    self.init_checkpoint = checkpoint_utils.check_init_checkpoint(
         options.init_checkpoint)
-    estimator_utils.check_wordpiece(options.vocab_file, self.bert_config)
-    estimator_utils.check_init_config(
+    checkpoint_utils.check_wordpiece(options.vocab_file, self.bert_config)
+    checkpoint_utils.check_init_config(
         self.bert_config, self.init_checkpoint, options.allow_partial_init,
         options.init_from_group0, options.grow_vocab)
-    estimator_utils.check_resume_config(self.bert_config, options.output_dir)
+    checkpoint_utils.check_resume_config(self.bert_config, options.output_dir)
     tokenization.validate_case_matches_checkpoint(options.do_lower_case,
                                                   self.init_checkpoint)
     self.tokenizer = tokenization.FullTokenizer(options.vocab_file,
@@ -467,9 +469,9 @@ class ClassifierRun(object):
 
   def write_classifier(self, folder):
     """Writes config, vocabulary and `classifier.json` into a folder."""
-    estimator_utils.prepare_output_dir(folder, self.bert_config,
+    checkpoint_utils.prepare_output_dir(folder, self.bert_config,
                                        self.options.vocab_file)
-    estimator_utils.write_text(
+    checkpoint_utils.write_text(
         os.path.join(folder, CLASSIFIER_NAME),
         json.dumps({"task_name": self.options.task_name,
                     "labels": self.label_list,
@@ -492,7 +494,7 @@ def train(run, tpu_estimator):
   """Trains for the epochs asked for."""
   options = run.options
   latest = tf.train.latest_checkpoint(options.output_dir)
-  step = estimator_utils.checkpoint_step(latest) if latest else 0
+  step = checkpoint_utils.checkpoint_step(latest) if latest else 0
   tf.logging.info(
       "***** Running training from %s, step %d, to step %d (warm-up %d): %d"
       " examples, batch size %d *****",
@@ -505,7 +507,7 @@ def train(run, tpu_estimator):
         "nothing to train: %s is at step %d already; give another --output_dir"
         " for a new run", latest, step)
     return
-  hooks = estimator_utils.training_hooks(
+  hooks = training_hooks.make_hooks(
       LOGGED, options, run.num_train_steps, options.train_batch_size,
       options.max_seq_length,
       len(run.examples["train"]) / options.train_batch_size)
@@ -531,7 +533,7 @@ def evaluate(run, tpu_estimator):
            if options.use_tpu else None)
   # Step 0 is the untrained head, which no user wants to predict with.
   checkpoints = [(step, path) for step, path in
-                 estimator_utils.step_checkpoints(options.output_dir) if step]
+                 checkpoint_utils.step_checkpoints(options.output_dir) if step]
   if not checkpoints:
     raise bert_utils.InputError(
         "--do_eval: there is no trained checkpoint in --output_dir %s; train"
@@ -548,7 +550,7 @@ def evaluate(run, tpu_estimator):
   best = min(rows, key=lambda row: (-row["eval_accuracy"], row["eval_loss"]))
   _, metrics = _score(run, tpu_estimator, "dev", feature_file,
                       best["checkpoint"])
-  estimator_utils.write_results(options.output_dir, "eval_results", dict(
+  checkpoint_utils.write_results(options.output_dir, "eval_results", dict(
       metrics, task_name=options.task_name, split="dev",
       eval_accuracy=best["eval_accuracy"], eval_loss=best["eval_loss"],
       global_step=best["step"], best_checkpoint=best["checkpoint"],
@@ -564,7 +566,7 @@ def _keep_best(run, best):
   folder = os.path.join(run.options.output_dir, BEST_FOLDER)
   run.write_classifier(folder)
   prefix = os.path.join(folder, os.path.basename(best["checkpoint"]))
-  for _, old in estimator_utils.step_checkpoints(folder):
+  for _, old in checkpoint_utils.step_checkpoints(folder):
     if old != prefix:
       tf.train.remove_checkpoint(old)
   for path in tf.gfile.Glob(best["checkpoint"] + ".*"):
@@ -612,7 +614,7 @@ def predict(run, tpu_estimator, checkpoint):
   tf.logging.info("%d predictions of %s: %s, %s", len(probabilities),
                   checkpoint, predictions, tsv)
   if metrics is not None:
-    estimator_utils.write_results(options.output_dir, "test_results", dict(
+    checkpoint_utils.write_results(options.output_dir, "test_results", dict(
         metrics, task_name=options.task_name, split="test",
         checkpoint=checkpoint))
     tf.logging.info("test set:\n%s", classifier_utils.format_metrics(metrics))

@@ -20,10 +20,12 @@ import tensorflow.compat.v1 as tf
 
 import bert_utils
 from bert_utils import gather_indexes
+import checkpoint_utils
 import estimator_utils
 import modeling
 import optimization
 import tokenization
+import training_hooks
 
 FLAGS = flags.FLAGS
 
@@ -208,7 +210,7 @@ def model_fn_builder(bert_config, init_checkpoint, learning_rate,
     poly_power: float, exponent of the learning rate's decay.
     start_warmup_step: int, step at which the warm-up starts.
     use_next_sentence_loss: bool; False for records without a pair task.
-    allow_partial_init: bool, see `estimator_utils.init_from_checkpoint`; so
+    allow_partial_init: bool, see `checkpoint_utils.init_from_checkpoint`; so
       are the two below.
     init_from_group0: bool.
     grow_vocab: bool.
@@ -238,7 +240,7 @@ def model_fn_builder(bert_config, init_checkpoint, learning_rate,
     total_loss = masked_lm.loss
     if use_next_sentence_loss:
       total_loss += next_sentence.loss
-    scaffold_fn = estimator_utils.init_from_checkpoint(
+    scaffold_fn = checkpoint_utils.init_from_checkpoint(
         init_checkpoint, use_tpu, allow_partial_init, init_from_group0,
         grow_vocab)
     estimator_utils.log_trainable_variables()
@@ -254,7 +256,7 @@ def model_fn_builder(bert_config, init_checkpoint, learning_rate,
                 for name, metric in metrics.items()}
       logged.update(loss=total_loss, learning_rate=train.learning_rate,
                     gradient_norm=train.gradient_norm)
-      estimator_utils.publish(logged)
+      training_hooks.publish(logged)
     return estimator_utils.estimator.tpu.TPUEstimatorSpec(
         mode=mode, loss=total_loss, train_op=train.train_op,
         scaffold_fn=scaffold_fn)
@@ -540,11 +542,11 @@ def find_vocab_file(vocab_file, paths, bert_config):
     vocab_file = metadata.get("vocab_file")
     expected_hash = metadata.get("vocab_hash")
     if not vocab_file or not tf.gfile.Exists(vocab_file):
-      estimator_utils.check_wordpiece(None, bert_config)
+      checkpoint_utils.check_wordpiece(None, bert_config)
       tf.logging.warning("no vocabulary is kept beside the checkpoints: give"
                          " the records' one by --vocab_file")
       return None, None
-  estimator_utils.check_wordpiece(vocab_file, bert_config)
+  checkpoint_utils.check_wordpiece(vocab_file, bert_config)
   vocab = tokenization.load_vocab(vocab_file)
   tokenization.validate_vocab(vocab, bert_config.vocab_size, vocab_file)
   vocab_hash = tokenization.vocab_hash(vocab)
@@ -597,7 +599,7 @@ def evaluate(tpu_estimator, input_files, options, pair_task, is_train_data):
       eval_files=",".join(input_files),
       eval_records=min(num_records, steps * batch_size),
       evaluated_on_training_files=is_train_data)
-  estimator_utils.write_results(options.output_dir, "eval_results", results)
+  checkpoint_utils.write_results(options.output_dir, "eval_results", results)
   for key in sorted(results):
     tf.logging.info("  %s = %s", key, results[key])
   return results
@@ -608,7 +610,7 @@ def train(tpu_estimator, input_files, options, num_records):
   steps_per_epoch = (num_records / options.train_batch_size
                      if num_records else None)
   latest = tf.train.latest_checkpoint(options.output_dir)
-  step = estimator_utils.checkpoint_step(latest) if latest else 0
+  step = checkpoint_utils.checkpoint_step(latest) if latest else 0
   source = latest or options.init_checkpoint or "initial weights"
   tf.logging.info(
       "***** Running training from %s, step %d, to step %d; batch size %d, %s"
@@ -622,7 +624,7 @@ def train(tpu_estimator, input_files, options, num_records):
       raise bert_utils.InputError(message)
     tf.logging.warning(message)
     return
-  hooks = estimator_utils.training_hooks(
+  hooks = training_hooks.make_hooks(
       LOGGED, options, options.num_train_steps, options.train_batch_size,
       options.max_seq_length, steps_per_epoch)
   tpu_estimator.train(
@@ -653,12 +655,12 @@ def _check_flags():
       FLAGS.use_tpu, FLAGS.tpu_name, FLAGS.master,
       {"output_dir": FLAGS.output_dir, "input_file": FLAGS.input_file,
        "init_checkpoint": FLAGS.init_checkpoint})
-  FLAGS.init_checkpoint = estimator_utils.check_init_checkpoint(
+  FLAGS.init_checkpoint = checkpoint_utils.check_init_checkpoint(
       FLAGS.init_checkpoint)
-  estimator_utils.check_init_config(
+  checkpoint_utils.check_init_config(
       bert_config, FLAGS.init_checkpoint, FLAGS.allow_partial_init,
       FLAGS.init_from_group0, FLAGS.grow_vocab)
-  estimator_utils.check_resume_config(bert_config, FLAGS.output_dir)
+  checkpoint_utils.check_resume_config(bert_config, FLAGS.output_dir)
   train_files = expand_input_files(FLAGS.input_file)
   eval_files = train_files
   if FLAGS.eval_input_file:
@@ -692,9 +694,9 @@ def main(arguments):
     (bert_config, train_files, eval_files, vocab_file,
      all_metadata) = _check_flags()
     pair_task = pair_task_of(all_metadata)
-    estimator_utils.prepare_output_dir(FLAGS.output_dir, bert_config,
+    checkpoint_utils.prepare_output_dir(FLAGS.output_dir, bert_config,
                                        vocab_file)
-    estimator_utils.copy_beside(
+    checkpoint_utils.copy_beside(
         os.path.join(os.path.dirname(train_files[0]), "metadata.json"),
         FLAGS.output_dir)
 

@@ -29,6 +29,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import bert_utils
+import checkpoint_utils
 import classifier_utils
 import estimator_utils
 import modeling
@@ -101,7 +102,7 @@ def checkpoint_function(build_fn, checkpoint, input_names=INPUT_NAMES,
     inputs = {name: tf.placeholder(tf.int32, [None, None], name)
               for name in input_names}
     outputs = build_fn(**inputs)
-    estimator_utils.init_from_checkpoint(checkpoint, use_tpu=False,
+    checkpoint_utils.init_from_checkpoint(checkpoint, use_tpu=False,
                                          name_flags=False)
     missing = bert_utils.match_checkpoint(
         tf.trainable_variables(), checkpoint).missing
@@ -276,8 +277,8 @@ class Classifier(object):
     self.max_seq_length = settings["max_seq_length"]
     self.batch_size = batch_size
     self.checkpoint = None
-    vocab_file = os.path.join(model_dir, estimator_utils.VOCAB_NAME)
-    estimator_utils.check_wordpiece(vocab_file)
+    vocab_file = os.path.join(model_dir, checkpoint_utils.VOCAB_NAME)
+    checkpoint_utils.check_wordpiece(vocab_file)
     self.tokenizer = tokenization.FullTokenizer(vocab_file,
                                                 settings["do_lower_case"])
     tokenization.validate_vocab(self.tokenizer.vocab, vocab_file=vocab_file)
@@ -297,11 +298,11 @@ class Classifier(object):
 
   def _restore(self, model_dir, vocab_file):
     """The function of the folder's config and `self.checkpoint`."""
-    config_file = os.path.join(model_dir, estimator_utils.CONFIG_NAME)
+    config_file = os.path.join(model_dir, checkpoint_utils.CONFIG_NAME)
     bert_config = modeling.BertConfig.from_json_file(config_file)
     tokenization.validate_vocab(self.tokenizer.vocab, bert_config.vocab_size,
                                 vocab_file, config_file)
-    estimator_utils.check_init_config(bert_config, self.checkpoint,
+    checkpoint_utils.check_init_config(bert_config, self.checkpoint,
                                       name_flags=False)
 
     def build(input_ids, input_mask, segment_ids):

@@ -52,6 +52,7 @@ import benchmark
 import bert_utils
 from build_vocab import at_least
 from build_vocab import boolean
+import checkpoint_utils
 import estimator_utils
 import extract_features
 import modeling
@@ -104,7 +105,7 @@ def read_source(options):
     options.init_checkpoint = run_classifier.best_checkpoint(
         options.init_checkpoint)
   else:
-    options.init_checkpoint = estimator_utils.check_init_checkpoint(
+    options.init_checkpoint = checkpoint_utils.check_init_checkpoint(
         options.init_checkpoint)
     settings = run_classifier.read_classifier(
         os.path.dirname(options.init_checkpoint) or ".")
@@ -118,7 +119,7 @@ def read_source(options):
 
 def _vocab_file(options, model):
   return options.vocab_file or os.path.join(os.path.dirname(model.checkpoint),
-                                            estimator_utils.VOCAB_NAME)
+                                            checkpoint_utils.VOCAB_NAME)
 
 
 def _lower_cases(model):
@@ -529,16 +530,16 @@ def _write_all(source, folder, formats, resizable, function, inputs):
 def _write_beside(source, folder, formats, resizable):
   """Writes config, vocabulary, labels, and what a caller has to know."""
   model = source.model
-  estimator_utils.prepare_output_dir(folder, model.bert_config)
+  checkpoint_utils.prepare_output_dir(folder, model.bert_config)
   tf.gfile.Copy(source.vocab_file,
-                os.path.join(folder, estimator_utils.VOCAB_NAME))
+                os.path.join(folder, checkpoint_utils.VOCAB_NAME))
   if source.classifier:
     _write_json(os.path.join(folder, run_classifier.CLASSIFIER_NAME),
                 source.classifier)
   description = {
       "model": source.kind,
       "checkpoint": os.path.basename(model.checkpoint),
-      "global_step": estimator_utils.checkpoint_step(model.checkpoint),
+      "global_step": checkpoint_utils.checkpoint_step(model.checkpoint),
       "do_lower_case": _lower_cases(model),
       "max_seq_length": model.max_seq_length,
       "inputs": list(similarity.INPUT_NAMES),
@@ -550,7 +551,7 @@ def _write_beside(source, folder, formats, resizable):
 
 
 def _write_json(path, fields):
-  estimator_utils.write_text(path, json.dumps(
+  checkpoint_utils.write_text(path, json.dumps(
       fields, ensure_ascii=False, indent=2, sort_keys=True) + "\n")
 
 

@@ -37,6 +37,7 @@ if ROOT not in sys.path:
 
 from build_vocab import at_least
 from build_vocab import boolean
+import checkpoint_utils
 import estimator_utils
 import modeling
 import run_classifier
@@ -69,21 +70,21 @@ def read_model(options, never_split=()):
   Raises:
     ValueError: something is missing or does not fit together.
   """
-  checkpoint = estimator_utils.check_init_checkpoint(options.init_checkpoint)
+  checkpoint = checkpoint_utils.check_init_checkpoint(options.init_checkpoint)
   if not checkpoint:
     raise ValueError("--init_checkpoint is empty; give a checkpoint")
   folder = os.path.dirname(checkpoint)
   config_file = options.bert_config_file or find_config(folder)
   bert_config = modeling.BertConfig.from_json_file(config_file)
   bert_config.validate()
-  estimator_utils.check_init_config(bert_config, checkpoint, name_flags=False)
+  checkpoint_utils.check_init_config(bert_config, checkpoint, name_flags=False)
   vocab_file = options.vocab_file or os.path.join(folder,
-                                                  estimator_utils.VOCAB_NAME)
+                                                  checkpoint_utils.VOCAB_NAME)
   if not options.vocab_file and not tf.gfile.Exists(vocab_file):
     raise ValueError("there is no %s beside the checkpoint %s; give its"
                      " vocabulary by --vocab_file" % (
-                         estimator_utils.VOCAB_NAME, checkpoint))
-  estimator_utils.check_wordpiece(vocab_file, bert_config)
+                         checkpoint_utils.VOCAB_NAME, checkpoint))
+  checkpoint_utils.check_wordpiece(vocab_file, bert_config)
   tokenizer = tokenization.FullTokenizer(
       vocab_file, _casing(options.do_lower_case, folder),
       never_split=never_split)
@@ -106,7 +107,7 @@ def find_config(folder):
   Raises:
     ValueError: there is none, or there are several.
   """
-  path = os.path.join(folder, estimator_utils.CONFIG_NAME)
+  path = os.path.join(folder, checkpoint_utils.CONFIG_NAME)
   if tf.gfile.Exists(path):
     return path
   found = sorted(tf.gfile.Glob(os.path.join(folder, "*config*.json")))

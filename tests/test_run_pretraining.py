@@ -11,6 +11,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import create_pretraining_data as data
+import checkpoint_utils
 import estimator_utils
 import modeling
 import run_pretraining
@@ -280,15 +281,15 @@ def test_a_run_goes_on_only_with_its_own_config(folder, tmp_path):
     session.run(tf.global_variables_initializer())
     tf.train.Saver().save(session, str(tmp_path / "model.ckpt"), 5)
   config = modeling.BertConfig(**tiny.CONFIG)
-  estimator_utils.write_text(str(tmp_path / "albert_config.json"),
+  checkpoint_utils.write_text(str(tmp_path / "albert_config.json"),
                              config.to_json_string())
-  estimator_utils.check_resume_config(config, str(tmp_path))
+  checkpoint_utils.check_resume_config(config, str(tmp_path))
   config.hidden_size = 32
   with pytest.raises(ValueError, match='hidden_size "32".* says "16"; .*anothe'
                      'r --output_dir'):
-    estimator_utils.check_resume_config(config, str(tmp_path))
+    checkpoint_utils.check_resume_config(config, str(tmp_path))
   # As a checkpoint to start from, its shapes are compared later.
-  estimator_utils.check_init_config(config, str(tmp_path / "model.ckpt-5"))
+  checkpoint_utils.check_init_config(config, str(tmp_path / "model.ckpt-5"))
 
 
 def test_a_vocabulary_of_another_size(folder, tmp_path):
@@ -326,13 +327,13 @@ def test_a_checkpoint_that_is_cut_off(tmp_path):
     tf.get_variable("a", [3])
     session.run(tf.global_variables_initializer())
     checkpoint = tf.train.Saver().save(session, str(tmp_path / "model.ckpt"))
-  assert estimator_utils.check_init_checkpoint(checkpoint) == checkpoint
-  assert estimator_utils.check_init_checkpoint(
+  assert checkpoint_utils.check_init_checkpoint(checkpoint) == checkpoint
+  assert checkpoint_utils.check_init_checkpoint(
       checkpoint + ".index") == checkpoint
   index = tmp_path / "model.ckpt.index"
   index.write_bytes(index.read_bytes()[:20])
   with pytest.raises(ValueError, match="model.ckpt cannot be read"):
-    estimator_utils.check_init_checkpoint(checkpoint)
+    checkpoint_utils.check_init_checkpoint(checkpoint)
 
 
 @pytest.mark.parametrize("content", ["{bad", "[1]", '{"files": 3}'])
@@ -451,6 +452,6 @@ def test_step_checkpoints_leave_other_files_alone(tmp_path):
   for name in ("albert_model.ckpt.index", "model.ckpt-20.index",
                "model.ckpt-3.index", "model.ckpt-best.index"):
     (tmp_path / name).write_bytes(b"")
-  assert estimator_utils.step_checkpoints(str(tmp_path)) == [
+  assert checkpoint_utils.step_checkpoints(str(tmp_path)) == [
       (3, os.path.join(str(tmp_path), "model.ckpt-3")),
       (20, os.path.join(str(tmp_path), "model.ckpt-20"))]

@@ -7,7 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import bert_utils
-import estimator_utils
+import checkpoint_utils
 import modeling
 import run_classifier
 import run_pretraining
@@ -129,9 +129,9 @@ def log(monkeypatch):
 @pytest.mark.parametrize("name", sorted(CONFIGS))
 def test_a_right_pair_computes_the_same(checkpoints, outputs, log, name):
   config = make_config(name)
-  estimator_utils.check_init_config(config, checkpoints[name])
+  checkpoint_utils.check_init_config(config, checkpoints[name])
   tensors = build_for_pretraining(config)
-  estimator_utils.init_from_checkpoint(checkpoints[name], use_tpu=False)
+  checkpoint_utils.init_from_checkpoint(checkpoints[name], use_tpu=False)
   assert log[0].startswith("checkpoint %s: layout %s (" % (
       checkpoints[name], config.layout))
   assert "; %s; no optimizer slots, global_step 0" % ", ".join(
@@ -153,7 +153,7 @@ def test_fine_tuning_takes_the_whole_encoder(checkpoints, log, name):
       make_config(name), True, ids, tf.ones_like(ids), ids,
       tf.constant([0, 2]), 3, False)
   assert None not in tf.gradients(output.loss, tf.trainable_variables())
-  estimator_utils.init_from_checkpoint(checkpoints[name], use_tpu=False)
+  checkpoint_utils.init_from_checkpoint(checkpoints[name], use_tpu=False)
   assert "2 missing" in log[1]
   assert [line for line in log if "  missing: " in line] == [
       "  missing: output_weights", "  missing: output_bias"]
@@ -177,14 +177,14 @@ def assert_names_the_difference(message, name, other, checkpoint):
       [key.split()[0] for key in ours] == ["num_hidden_groups"])
   # So do the config alone, before any graph is built, and the tools.
   with pytest.raises(ValueError) as error:
-    estimator_utils.check_init_config(make_config(name), checkpoint)
+    checkpoint_utils.check_init_config(make_config(name), checkpoint)
   assert str(error.value) == message
   with pytest.raises(ValueError) as error:
-    estimator_utils.check_init_config(make_config(name), checkpoint,
+    checkpoint_utils.check_init_config(make_config(name), checkpoint,
                                       name_flags=False)
   assert "--" not in str(error.value)
   with pytest.raises(ValueError) as error:
-    estimator_utils.init_from_checkpoint(checkpoint, use_tpu=False,
+    checkpoint_utils.init_from_checkpoint(checkpoint, use_tpu=False,
                                          name_flags=False)
   assert "--" not in str(error.value)
 
@@ -197,7 +197,7 @@ def test_every_wrong_pair_is_refused(checkpoints, name):
     if other == name:
       continue
     with pytest.raises(bert_utils.InputError) as error:
-      estimator_utils.init_from_checkpoint(checkpoint, use_tpu=False)
+      checkpoint_utils.init_from_checkpoint(checkpoint, use_tpu=False)
     message = str(error.value)
     assert checkpoint in message
     if CONFIGS[other]["layout"] == layout:
@@ -208,7 +208,7 @@ def test_every_wrong_pair_is_refused(checkpoints, name):
     # Before any graph is built, too; nothing lets it through.
     with pytest.raises(ValueError, match='layout "%s".* of the layout %s ' %
                        (layout, CONFIGS[other]["layout"])):
-      estimator_utils.check_init_config(make_config(name), checkpoint, True)
+      checkpoint_utils.check_init_config(make_config(name), checkpoint, True)
 
 
 def test_a_part_of_the_encoder_only_if_one_says_so(checkpoints, log):
@@ -216,8 +216,8 @@ def test_a_part_of_the_encoder_only_if_one_says_so(checkpoints, log):
   with pytest.raises(bert_utils.InputError, match=(
       "the model has num_hidden_layers 1, but .*m.ckpt has num_hidden_layers 2;"
       ".*--allow_partial_init")):
-    estimator_utils.init_from_checkpoint(checkpoints["bert"], use_tpu=False)
-  estimator_utils.init_from_checkpoint(checkpoints["bert"], use_tpu=False,
+    checkpoint_utils.init_from_checkpoint(checkpoints["bert"], use_tpu=False)
+  checkpoint_utils.init_from_checkpoint(checkpoints["bert"], use_tpu=False,
                                        allow_partial=True)
   assert "the model has num_hidden_layers 1" in log[-1]
 
@@ -234,7 +234,7 @@ def test_a_variable_that_is_not_there_is_named(tmp_path):
   with pytest.raises(bert_utils.InputError, match=(
       "15 of 16 encoder variables matched .*m.ckpt, which has 0 others; the"
       " first that it lacks is %s" % lost)):
-    estimator_utils.init_from_checkpoint(checkpoint, use_tpu=False)
+    checkpoint_utils.init_from_checkpoint(checkpoint, use_tpu=False)
 
 
 @pytest.mark.parametrize("name", sorted(CONFIGS))
@@ -248,15 +248,15 @@ def test_the_grouped_feed_forward_variant_is_refused_by_name(tmp_path, name):
     with pytest.raises(ValueError, match='the layout "%s", but .*m.ckpt is of '
                        "the layout fast .*modeling_google_fast.*no config" %
                        CONFIGS[name]["layout"]):
-      estimator_utils.check_init_config(make_config(name), checkpoint,
+      checkpoint_utils.check_init_config(make_config(name), checkpoint,
                                         allow_partial)
 
 
 def test_a_run_goes_on_only_with_a_checkpoint_of_its_layout(checkpoints):
   output_dir = os.path.dirname(checkpoints["google"])
-  estimator_utils.check_resume_config(make_config("google"), output_dir)
+  checkpoint_utils.check_resume_config(make_config("google"), output_dir)
   with pytest.raises(ValueError, match='layout "bert".* of the layout google'):
-    estimator_utils.check_resume_config(make_config("bert"), output_dir)
+    checkpoint_utils.check_resume_config(make_config("bert"), output_dir)
 
 
 # ---------------------------------------------------------- sizes of the tables
@@ -281,9 +281,9 @@ def test_another_size_is_refused_with_both_numbers(checkpoints, key, value,
   build_for_pretraining(config)
   allowed = dict(allow_partial=True)
   for check in (
-      lambda **options: estimator_utils.check_init_config(
+      lambda **options: checkpoint_utils.check_init_config(
           config, checkpoints[layout], **options),
-      lambda **options: estimator_utils.init_from_checkpoint(
+      lambda **options: checkpoint_utils.init_from_checkpoint(
           checkpoints[layout], False, **options)):
     for options in ({}, allowed):
       with pytest.raises(bert_utils.InputError) as error:
@@ -302,7 +302,7 @@ def test_another_size_is_refused_with_both_numbers(checkpoints, key, value,
 def test_other_widths_are_named_before_other_numbers_of_rows(checkpoints):
   build_for_pretraining(make_config("zh", vocab_size=24, hidden_size=32))
   with pytest.raises(bert_utils.InputError, match="change .*hidden_size"):
-    estimator_utils.init_from_checkpoint(checkpoints["zh"], False)
+    checkpoint_utils.init_from_checkpoint(checkpoints["zh"], False)
 
 
 @pytest.mark.parametrize("use_tpu", [False, True])
@@ -310,9 +310,9 @@ def test_other_widths_are_named_before_other_numbers_of_rows(checkpoints):
 def test_a_larger_vocabulary_keeps_the_old_rows(checkpoints, outputs, log, name,
                                                 use_tpu):
   config = make_config(name, vocab_size=24)
-  estimator_utils.check_init_config(config, checkpoints[name], grow_vocab=True)
+  checkpoint_utils.check_init_config(config, checkpoints[name], grow_vocab=True)
   tensors = build_for_pretraining(config)
-  scaffold_fn = estimator_utils.init_from_checkpoint(
+  scaffold_fn = checkpoint_utils.init_from_checkpoint(
       checkpoints[name], use_tpu, grow_vocab=True)
   if use_tpu:
     scaffold_fn()
@@ -342,7 +342,7 @@ def test_a_larger_vocabulary_keeps_the_old_rows(checkpoints, outputs, log, name,
 
 def test_growing_leaves_a_vocabulary_of_the_same_size_alone(checkpoints, log):
   build_for_pretraining(make_config("zh"))
-  estimator_utils.init_from_checkpoint(checkpoints["zh"], False,
+  checkpoint_utils.init_from_checkpoint(checkpoints["zh"], False,
                                        grow_vocab=True)
   assert not [line for line in log if "grown" in line]
 
@@ -354,9 +354,9 @@ def test_growing_leaves_a_vocabulary_of_the_same_size_alone(checkpoints, log):
 def test_every_group_starts_from_group_0(checkpoints, outputs, log, use_tpu):
   config = make_config("google_groups")
   checkpoint = checkpoints["google"]
-  estimator_utils.check_init_config(config, checkpoint, init_from_group0=True)
+  checkpoint_utils.check_init_config(config, checkpoint, init_from_group0=True)
   tensors = build_for_pretraining(config)
-  scaffold_fn = estimator_utils.init_from_checkpoint(
+  scaffold_fn = checkpoint_utils.init_from_checkpoint(
       checkpoint, use_tpu, init_from_group0=True)
   if use_tpu:
     scaffold_fn()
@@ -373,7 +373,7 @@ def test_every_group_starts_from_group_0(checkpoints, outputs, log, use_tpu):
 def test_groups_that_the_checkpoint_has_stay_as_they_are(checkpoints, outputs,
                                                          log):
   tensors = build_for_pretraining(make_config("google_groups"))
-  estimator_utils.init_from_checkpoint(checkpoints["google_groups"], False,
+  checkpoint_utils.init_from_checkpoint(checkpoints["google_groups"], False,
                                        init_from_group0=True)
   assert not [line for line in log if "from group 0" in line]
   for value, expected in zip(run_initialized(tensors)[0],
@@ -386,9 +386,9 @@ def test_fewer_groups_than_the_checkpoint_has_only_if_one_says_so(checkpoints,
   checkpoint = checkpoints["google_groups"]
   build_for_pretraining(make_config("google"))
   with pytest.raises(bert_utils.InputError, match="num_hidden_groups 1, but"):
-    estimator_utils.init_from_checkpoint(checkpoint, False)
+    checkpoint_utils.init_from_checkpoint(checkpoint, False)
   del log[:]
-  estimator_utils.init_from_checkpoint(checkpoint, False,
+  checkpoint_utils.init_from_checkpoint(checkpoint, False,
                                        init_from_group0=True)
   assert len([line for line in log if "unexpected: bert/encoder/transformer/"
               "group_1/" in line]) == 16
@@ -397,19 +397,19 @@ def test_fewer_groups_than_the_checkpoint_has_only_if_one_says_so(checkpoints,
 def test_group_0_does_not_stand_for_what_is_no_group(checkpoints):
   with pytest.raises(ValueError, match="inner_group_num 2, but .* has"
                      " inner_group_num 1; set inner_group_num in"):
-    estimator_utils.check_init_config(
+    checkpoint_utils.check_init_config(
         make_config("google_inner"), checkpoints["google"],
         init_from_group0=True)
   with pytest.raises(ValueError, match='--init_from_group0 .*"google".*of the '
                      'layout "zh".*leave the flag out'):
-    estimator_utils.check_init_config(make_config("zh"), checkpoints["zh"],
+    checkpoint_utils.check_init_config(make_config("zh"), checkpoints["zh"],
                                       init_from_group0=True)
 
 
 @pytest.mark.parametrize("flag", ["init_from_group0", "grow_vocab"])
 def test_flags_of_a_checkpoint_need_one(flag):
   with pytest.raises(ValueError, match="--%s needs --init_checkpoint" % flag):
-    estimator_utils.check_init_config(make_config("google"), None,
+    checkpoint_utils.check_init_config(make_config("google"), None,
                                       **{flag: True})
 
 
@@ -455,7 +455,7 @@ def test_optimizer_slots_are_logged_and_not_unexpected(tmp_path, log, slots,
                     initializer=tf.constant_initializer(70))
     checkpoint = save(tmp_path)
   build_for_pretraining(make_config("zh"))
-  estimator_utils.init_from_checkpoint(checkpoint, use_tpu=False)
+  checkpoint_utils.init_from_checkpoint(checkpoint, use_tpu=False)
   assert "; %s, global_step 70" % words in log[0]
   assert "0 unexpected" in log[1]
 
@@ -475,18 +475,18 @@ def test_the_norm_position_beside_the_checkpoint(tmp_path, log, name):
   with tf.Graph().as_default():
     build_for_pretraining(make_config("zh"))
     checkpoint = save(tmp_path)
-  estimator_utils.write_text(str(tmp_path / name),
+  checkpoint_utils.write_text(str(tmp_path / name),
                              make_config("zh", ln_type="preln").to_json_string())
   with pytest.raises(ValueError, match='ln_type "postln", but .*%s beside the '
                      'checkpoint says "preln"; use that config .*--allow_part'
                      % name):
-    estimator_utils.check_init_config(make_config("zh"), checkpoint)
+    checkpoint_utils.check_init_config(make_config("zh"), checkpoint)
   with pytest.raises(ValueError, match="use that config$"):
-    estimator_utils.check_init_config(make_config("zh"), checkpoint,
+    checkpoint_utils.check_init_config(make_config("zh"), checkpoint,
                                       name_flags=False)
-  estimator_utils.check_init_config(make_config("zh"), checkpoint, True)
+  checkpoint_utils.check_init_config(make_config("zh"), checkpoint, True)
   assert 'ln_type "postln"' in log[-1]
-  estimator_utils.check_init_config(make_config("zh", ln_type="preln"),
+  checkpoint_utils.check_init_config(make_config("zh", ln_type="preln"),
                                     checkpoint)
 
 
@@ -503,12 +503,12 @@ def test_a_sentencepiece_vocabulary_is_out_of_scope(tmp_path, name, content):
   with pytest.raises(ValueError, match="%s is a SentencePiece file, not a Word"
                      "Piece vocabulary.*English ALBERT, are out of scope" %
                      name):
-    estimator_utils.check_wordpiece(str(tmp_path / name))
+    checkpoint_utils.check_wordpiece(str(tmp_path / name))
 
 
 def test_a_list_with_counts_is_not_called_sentencepiece(tmp_path):
   tiny.write(tmp_path / "counts.txt", u"\u7684\t120\n\u4e86\t80\n")
-  estimator_utils.check_wordpiece(str(tmp_path / "counts.txt"))
+  checkpoint_utils.check_wordpiece(str(tmp_path / "counts.txt"))
 
 
 def test_the_config_of_an_english_model_is_out_of_scope(tmp_path):
@@ -518,13 +518,13 @@ def test_the_config_of_an_english_model_is_out_of_scope(tmp_path):
     with pytest.raises(ValueError, match="vocab_size 30000 is the config of a"
                        " SentencePiece model.*English ALBERT, are out of scope"
                        ".*--vocab_file"):
-      estimator_utils.check_wordpiece(vocab_file, config)
+      checkpoint_utils.check_wordpiece(vocab_file, config)
   # A WordPiece vocabulary may have that size, and no other layout is meant.
-  estimator_utils.check_wordpiece(
+  checkpoint_utils.check_wordpiece(
       tiny.write_vocab(tmp_path, ["[%d]" % index for index in range(30000)]),
       config)
-  estimator_utils.check_wordpiece(None, make_config("zh", vocab_size=30000))
-  estimator_utils.check_wordpiece(tiny.write_vocab(tmp_path),
+  checkpoint_utils.check_wordpiece(None, make_config("zh", vocab_size=30000))
+  checkpoint_utils.check_wordpiece(tiny.write_vocab(tmp_path),
                                   make_config("google"))
 
 
@@ -534,4 +534,4 @@ def test_the_checkpoint_of_an_english_model_names_it(tmp_path):
     checkpoint = save(tmp_path)
   with pytest.raises(ValueError, match="has 30000 rows .*SentencePiece.*English"
                      " ALBERT.*out of scope"):
-    estimator_utils.check_init_config(make_config("google"), checkpoint)
+    checkpoint_utils.check_init_config(make_config("google"), checkpoint)
