@@ -132,6 +132,9 @@ def build_train_op(loss, init_lr, num_train_steps, num_warmup_steps, use_tpu,
   if scaling:
     train_op = scaling.finish(train_op, finite, global_step)
   total_loss, sums = _over_replicas(total_loss, sums, use_tpu)
+  if scaling:
+    # The Estimator stops at NaN, but an overflow is only skipped.
+    total_loss = tf.where(tf.is_nan(total_loss), float("inf"), total_loss)
   return TrainOp(train_op, learning_rate, gradient_norm, total_loss, sums,
                  scaling and scaling.scale, scaling and scaling.skipped_steps)
 
@@ -171,7 +174,8 @@ def _accumulate(loss, num_micro_batches, excluded_tvars, colocate, loss_scale):
   Returns:
     List of dense gradients, list of their variables, float Tensor [], dict.
   """
-  value, sums = loss(0) if callable(loss) else (loss, {})
+  value, sums = (_in_variable_scope(lambda: loss(0)) if callable(loss) else
+                 (loss, {}))
   names = sorted(sums)
   gradients, variables = compute_gradients(
       _scaled(value, loss_scale), variables_to_train(excluded_tvars), colocate)
@@ -213,13 +217,23 @@ def _micro_batch_gradients(loss, index, variables, names, colocate,
       read[name] = tf.identity(variable)
     return read[name]
 
-  with tf.variable_scope(tf.get_variable_scope(), reuse=True,
-                         custom_getter=read_inside):
-    value, sums = loss(index)
+  value, sums = _in_variable_scope(
+      lambda: loss(index), reuse=True, custom_getter=read_inside)
   gradients, _ = compute_gradients(
       _scaled(value, loss_scale),
       [read[variable_name(variable)] for variable in variables], colocate)
   return [value] + [sums[name] for name in names] + gradients
+
+
+def _in_variable_scope(build, **options):
+  """Calls `build` in the current variable scope, opened again.
+
+  At its end, default names of scopes are free again: without it, a second
+  model would look for variables of "bert_1".
+  """
+  with tf.variable_scope(tf.get_variable_scope(), auxiliary_name_scope=False,
+                         **options):
+    return build()
 
 
 def _scaled(loss, loss_scale):
@@ -231,16 +245,17 @@ class _LossScale(object):
 
   def __init__(self):
     """Creates its variables, which checkpoints keep, or finds them."""
-    def counter(name, value):
+    def counter(name, value, dtype):
       # Resource variables: what was read does not change at an assignment.
       return tf.get_variable(
-          name, initializer=tf.constant(value), trainable=False,
+          name, [], dtype, tf.constant_initializer(value), trainable=False,
           use_resource=True,
           aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
 
     with tf.variable_scope("loss_scale", reuse=tf.AUTO_REUSE):
-      self._variables = [counter("scale", INITIAL_LOSS_SCALE),
-                         counter("good_steps", 0), counter("skipped_steps", 0)]
+      self._variables = [counter("scale", INITIAL_LOSS_SCALE, tf.float32),
+                         counter("good_steps", 0, tf.int32),
+                         counter("skipped_steps", 0, tf.int32)]
     self.scale, self._good_steps, self._skipped = [
         tf.identity(variable) for variable in self._variables]
     self.skipped_steps = None
@@ -418,13 +433,13 @@ def sum_over_replicas(tensors, use_tpu):
 
 def _reduce(reduce_op, tensors, destinations=None):
   """Reduces tensors over the replicas of a `tf.distribute` strategy."""
-  def reduce(strategy, per_replica):
+  def reduce_all(strategy, per_replica):
     return strategy.extended.batch_reduce_to(
         reduce_op, list(zip(per_replica, destinations or per_replica)))
 
   # `ReplicaContext.all_reduce` would be shorter, but fails under tf.Graph.
   return tf.distribute.get_replica_context().merge_call(
-      reduce, args=(list(tensors),))
+      reduce_all, args=(list(tensors),))
 
 
 def _over_replicas(loss, sums, use_tpu):

@@ -18,6 +18,7 @@ import collections
 import json
 import os
 import sys
+import uuid
 
 from absl import app
 from absl import flags
@@ -109,7 +110,9 @@ def model_fn_builder(bert_config, num_labels, init_checkpoint, learning_rate,
                      num_train_steps, num_warmup_steps, use_tpu,
                      use_one_hot_embeddings, optimizer="adamw",
                      allow_partial_init=False, init_from_group0=False,
-                     grow_vocab=False):
+                     grow_vocab=False, gradient_accumulation_steps=1,
+                     recompute_activations=False, precision="float32",
+                     seed=None):
   """Returns `model_fn` for TPUEstimator.
 
   Args:
@@ -126,6 +129,10 @@ def model_fn_builder(bert_config, num_labels, init_checkpoint, learning_rate,
       are the two below.
     init_from_group0: bool.
     grow_vocab: bool.
+    gradient_accumulation_steps: int, micro-batches of a replica's batch.
+    recompute_activations: bool, in the backward pass, instead of keeping them.
+    precision: string in `estimator_utils.PRECISIONS`, of the activations.
+    seed: int, of dropout; None draws one for each op.
 
   Returns:
     function of (features, labels, mode, params).
@@ -133,33 +140,54 @@ def model_fn_builder(bert_config, num_labels, init_checkpoint, learning_rate,
   modes = estimator_utils.estimator.ModeKeys
   spec_class = estimator_utils.estimator.tpu.TPUEstimatorSpec
 
+  def build(features, is_training, dropout_seed=None):
+    """Builds the model on a (micro-)batch, and its most probable labels."""
+    output = create_model(
+        bert_config, is_training, features["input_ids"],
+        features["input_mask"], features["segment_ids"],
+        features["label_ids"], num_labels, use_one_hot_embeddings,
+        compute_dtype=estimator_utils.PRECISIONS[precision],
+        dropout_seed=dropout_seed,
+        recompute_activations=recompute_activations and is_training)
+    return output, tf.argmax(output.logits, axis=-1, output_type=tf.int32)
+
+  def train_spec(features):
+    """The spec of a training step; loss and accuracy are the whole batch's."""
+    replicas = optimization.num_replicas(use_tpu)
+    num_examples, = optimization.sum_over_replicas(
+        [tf.cast(tf.size(features["label_ids"]), tf.float32)], use_tpu)
+
+    def micro_loss(index):
+      part = optimization.micro_batch(features, index,
+                                      gradient_accumulation_steps)
+      output, predicted = build(part, True, estimator_utils.dropout_seed(
+          seed, index, part["input_ids"], use_tpu))
+      correct = tf.cast(tf.equal(predicted, part["label_ids"]), tf.float32)
+      # This replica's share of the mean; trained on is the replicas' mean.
+      return (tf.reduce_sum(output.per_example_loss) / num_examples * replicas,
+              {"accuracy": tf.reduce_sum(correct) / num_examples})
+
+    train = optimization.build_train_op(
+        micro_loss, learning_rate, num_train_steps, num_warmup_steps, use_tpu,
+        optimizer, gradient_accumulation_steps=gradient_accumulation_steps,
+        dynamic_loss_scale=precision == "float16")
+    scaffold_fn = checkpoint_utils.init_from_checkpoint(
+        init_checkpoint, use_tpu, allow_partial_init, init_from_group0,
+        grow_vocab)
+    estimator_utils.log_trainable_variables()
+    if not use_tpu:
+      training_hooks.publish(
+          estimator_utils.add_train_scalars(dict(train.sums), train))
+    return spec_class(mode=modes.TRAIN, loss=train.loss,
+                      train_op=train.train_op, scaffold_fn=scaffold_fn)
+
   def model_fn(features, labels, mode, params):
     """Builds the graph of one mode."""
     del labels, params
-    label_ids = features["label_ids"]
-    output = create_model(
-        bert_config, mode == modes.TRAIN, features["input_ids"],
-        features["input_mask"], features["segment_ids"], label_ids,
-        num_labels, use_one_hot_embeddings)
-    predicted = tf.argmax(output.logits, axis=-1, output_type=tf.int32)
-
     if mode == modes.TRAIN:
-      scaffold_fn = checkpoint_utils.init_from_checkpoint(
-          init_checkpoint, use_tpu, allow_partial_init, init_from_group0,
-          grow_vocab)
-      estimator_utils.log_trainable_variables()
-      train = optimization.build_train_op(
-          output.loss, learning_rate, num_train_steps, num_warmup_steps,
-          use_tpu, optimizer)
-      if not use_tpu:
-        training_hooks.publish({
-            "loss": output.loss,
-            "accuracy": tf.reduce_mean(
-                tf.cast(tf.equal(predicted, label_ids), tf.float32)),
-            "learning_rate": train.learning_rate,
-            "gradient_norm": train.gradient_norm})
-      return spec_class(mode=mode, loss=output.loss, train_op=train.train_op,
-                        scaffold_fn=scaffold_fn)
+      return train_spec(features)
+    output, predicted = build(features, False)
+    label_ids = features["label_ids"]
 
     if mode == modes.EVAL:
       def metric_fn(per_example_loss, predicted, label_ids, weights):
@@ -207,7 +235,8 @@ def file_based_convert_examples_to_features(examples, label_list,
     return tf.train.Feature(
         int64_list=tf.train.Int64List(value=list(values)))
 
-  temporary = output_file + ".tmp"
+  # Workers on several machines may write the same file at the same time.
+  temporary = "%s.tmp-%s" % (output_file, uuid.uuid4().hex)
   with tf.python_io.TFRecordWriter(temporary) as writer:
     for index, example in enumerate(examples):
       if index % 10000 == 0 and index:
@@ -345,6 +374,7 @@ class ClassifierRun(object):
         options.use_tpu, options.tpu_name, options.master,
         {"output_dir": options.output_dir,
          "init_checkpoint": options.init_checkpoint})
+    estimator_utils.check_devices(options)
     self.init_checkpoint = checkpoint_utils.check_init_checkpoint(
         options.init_checkpoint)
     checkpoint_utils.check_wordpiece(options.vocab_file, self.bert_config)
@@ -435,7 +465,8 @@ class ClassifierRun(object):
             optimizer=options.optimizer,
             allow_partial_init=options.allow_partial_init,
             init_from_group0=options.init_from_group0,
-            grow_vocab=options.grow_vocab),
+            grow_vocab=options.grow_vocab,
+            **estimator_utils.model_options(options)),
         options, options.train_batch_size, options.eval_batch_size,
         options.predict_batch_size)
 
@@ -665,11 +696,14 @@ def main(arguments):
   with estimator_utils.exit_on(estimator_utils.BAD_INPUT):
     estimator_utils.check_no_arguments(arguments)
     run = ClassifierRun(FLAGS)
-    run.write_classifier(FLAGS.output_dir)
+    if estimator_utils.is_chief():
+      run.write_classifier(FLAGS.output_dir)
   tpu_estimator = run.make_estimator()
   with estimator_utils.exit_on(estimator_utils.BAD_RUN):
     if FLAGS.do_train:
       train(run, tpu_estimator)
+    if not estimator_utils.is_chief():
+      return
     checkpoint = None
     if FLAGS.do_eval:
       checkpoint = evaluate(run, tpu_estimator)

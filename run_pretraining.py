@@ -55,7 +55,7 @@ def _head_output(loss, per_example_loss, logits):
 
 def get_masked_lm_output(bert_config, input_tensor, output_weights,
                          project_weights, positions, label_ids,
-                         label_weights):
+                         label_weights, num_predictions=None):
   """Loss and log probabilities of the masked language model.
 
   Only the masked positions go through the vocabulary-sized product.
@@ -69,12 +69,17 @@ def get_masked_lm_output(bert_config, input_tensor, output_weights,
     positions: int32 Tensor [B, P].
     label_ids: int32 Tensor [B, P].
     label_weights: float Tensor [B, P], 1 for predictions, 0 for padding.
+    num_predictions: float Tensor [], what the weighted sum is divided by;
+      default this batch's own sum of weights.
 
   Returns:
     HeadOutput: loss (weighted mean, scalar), per_example_loss [B * P],
     log_probs [B * P, V].
   """
-  input_tensor = gather_indexes(input_tensor, positions)  # [B * P, H]
+  if positions is None:
+    input_tensor = bert_utils.reshape_to_matrix(input_tensor)
+  else:
+    input_tensor = gather_indexes(input_tensor, positions)  # [B * P, H]
   units = bert_config.hidden_size
   if project_weights is None:
     units = output_weights.shape.as_list()[1]
@@ -101,12 +106,15 @@ def get_masked_lm_output(bert_config, input_tensor, output_weights,
   per_example_loss = tf.nn.sparse_softmax_cross_entropy_with_logits(
       labels=label_ids, logits=logits)
   # Padded predictions weigh nothing; all may be padding.
+  if num_predictions is None:
+    num_predictions = tf.reduce_sum(label_weights)
   loss = (tf.reduce_sum(label_weights * per_example_loss) /
-          (tf.reduce_sum(label_weights) + 1e-5))
+          (num_predictions + 1e-5))
   return _head_output(loss, per_example_loss, logits)
 
 
-def get_next_sentence_output(bert_config, input_tensor, labels, weights=None):
+def get_next_sentence_output(bert_config, input_tensor, labels, weights=None,
+                             num_examples=None):
   """Loss and log probabilities of the sentence-pair task.
 
   Args:
@@ -114,6 +122,8 @@ def get_next_sentence_output(bert_config, input_tensor, labels, weights=None):
     input_tensor: float Tensor [B, H], the pooled output.
     labels: int32 Tensor [B] or [B, 1]; 0 in order, 1 swapped (or random).
     weights: float Tensor [B], weight of each example; default ones.
+    num_examples: float Tensor [], what the weighted sum is divided by;
+      default this batch's own sum of weights.
 
   Returns:
     HeadOutput: loss (mean, scalar), per_example_loss [B],
@@ -131,10 +141,10 @@ def get_next_sentence_output(bert_config, input_tensor, labels, weights=None):
   per_example_loss = tf.nn.sparse_softmax_cross_entropy_with_logits(
       labels=tf.reshape(labels, [-1]), logits=logits)
   if weights is None:
-    loss = tf.reduce_mean(per_example_loss)
-  else:
-    loss = (tf.reduce_sum(weights * per_example_loss) /
-            tf.maximum(tf.reduce_sum(weights), 1.0))
+    weights = tf.ones_like(per_example_loss)
+  if num_examples is None:
+    num_examples = tf.maximum(tf.reduce_sum(weights), 1.0)
+  loss = tf.reduce_sum(weights * per_example_loss) / num_examples
   return _head_output(loss, per_example_loss, logits)
 
 
@@ -171,10 +181,6 @@ def _real_examples(features):
                       dtype=tf.float32)
 
 
-def _weighted_mean(values, weights):
-  return tf.reduce_sum(values * weights) / (tf.reduce_sum(weights) + 1e-5)
-
-
 def _eval_spec(mode, loss, metrics, scaffold_fn):
   """The spec of an evaluation: means over all batches, by weight."""
   # Flat, because a TPU hands over plain lists of tensors.
@@ -190,12 +196,28 @@ def _eval_spec(mode, loss, metrics, scaffold_fn):
       scaffold_fn=scaffold_fn)
 
 
+def _global_counts(features, use_tpu):
+  """Predictions and examples of the whole step: what its means divide by.
+
+  The weights of all replicas and micro-batches: a mean of their means would
+  give a prediction more weight where there are fewer of them.
+
+  Returns:
+    Two float Tensors [].
+  """
+  return optimization.sum_over_replicas(
+      [tf.reduce_sum(features["masked_lm_weights"]),
+       tf.reduce_sum(_real_examples(features))], use_tpu)
+
+
 def model_fn_builder(bert_config, init_checkpoint, learning_rate,
                      num_train_steps, num_warmup_steps, use_tpu,
                      use_one_hot_embeddings, optimizer="lamb", poly_power=1.0,
                      start_warmup_step=0, use_next_sentence_loss=True,
                      allow_partial_init=False, init_from_group0=False,
-                     grow_vocab=False):
+                     grow_vocab=False, gradient_accumulation_steps=1,
+                     recompute_activations=False, precision="float32",
+                     seed=None):
   """Returns `model_fn` for TPUEstimator.
 
   Args:
@@ -214,52 +236,87 @@ def model_fn_builder(bert_config, init_checkpoint, learning_rate,
       are the two below.
     init_from_group0: bool.
     grow_vocab: bool.
+    gradient_accumulation_steps: int, micro-batches of a replica's batch.
+    recompute_activations: bool, in the backward pass, instead of keeping them.
+    precision: string in `estimator_utils.PRECISIONS`, of the activations.
+    seed: int, of dropout; None draws one for each op.
 
   Returns:
     function of (features, labels, mode, params).
   """
 
-  def model_fn(features, labels, mode, params):
-    """Builds the graph of one mode."""
-    del labels, params
-    is_training = mode == estimator_utils.estimator.ModeKeys.TRAIN
+  def build(features, is_training, counts=(None, None), dropout_seed=None):
+    """Builds the model on a (micro-)batch: its loss, and the metrics."""
     model = modeling.BertModel(
         config=bert_config,
         is_training=is_training,
         input_ids=features["input_ids"],
         input_mask=features["input_mask"],
         token_type_ids=features["segment_ids"],
-        use_one_hot_embeddings=use_one_hot_embeddings)
+        use_one_hot_embeddings=use_one_hot_embeddings,
+        compute_dtype=estimator_utils.PRECISIONS[precision],
+        output_positions=features["masked_lm_positions"],
+        dropout_seed=dropout_seed,
+        recompute_activations=recompute_activations and is_training)
     masked_lm = get_masked_lm_output(
-        bert_config, model.get_sequence_output(), model.get_embedding_table(),
-        model.get_embedding_table_2(), features["masked_lm_positions"],
-        features["masked_lm_ids"], features["masked_lm_weights"])
+        bert_config, model.get_output_at_positions(),
+        model.get_embedding_table(), model.get_embedding_table_2(), None,
+        features["masked_lm_ids"], features["masked_lm_weights"],
+        num_predictions=counts[0])
     next_sentence = get_next_sentence_output(
         bert_config, model.get_pooled_output(),
-        features["next_sentence_labels"], _real_examples(features))
-    total_loss = masked_lm.loss
+        features["next_sentence_labels"], _real_examples(features),
+        num_examples=counts[1])
+    loss = masked_lm.loss
     if use_next_sentence_loss:
-      total_loss += next_sentence.loss
+      loss += next_sentence.loss
+    return loss, _metric_values(features, masked_lm, next_sentence)
+
+  def init_variables():
     scaffold_fn = checkpoint_utils.init_from_checkpoint(
         init_checkpoint, use_tpu, allow_partial_init, init_from_group0,
         grow_vocab)
     estimator_utils.log_trainable_variables()
-    metrics = _metric_values(features, masked_lm, next_sentence)
-    if not is_training:
-      return _eval_spec(mode, total_loss, metrics, scaffold_fn)
+    return scaffold_fn
+
+  def train_spec(features):
+    """The spec of a training step; loss and metrics are the whole batch's."""
+    counts = _global_counts(features, use_tpu)
+    replicas = optimization.num_replicas(use_tpu)
+
+    def micro_loss(index):
+      part = optimization.micro_batch(features, index,
+                                      gradient_accumulation_steps)
+      loss, metrics = build(part, True, counts, estimator_utils.dropout_seed(
+          seed, index, part["input_ids"], use_tpu))
+      # The shares of the replicas add up to the loss; what they train on is
+      # the mean over the replicas.
+      return loss * replicas, {
+          name: tf.reduce_sum(values * weights)
+          for name, (values, weights) in metrics.items()}
 
     train = optimization.build_train_op(
-        total_loss, learning_rate, num_train_steps, num_warmup_steps, use_tpu,
-        optimizer, poly_power, start_warmup_step)
+        micro_loss, learning_rate, num_train_steps, num_warmup_steps, use_tpu,
+        optimizer, poly_power, start_warmup_step,
+        gradient_accumulation_steps=gradient_accumulation_steps,
+        dynamic_loss_scale=precision == "float16")
+    scaffold_fn = init_variables()
     if not use_tpu:
-      logged = {name: _weighted_mean(*metric)
-                for name, metric in metrics.items()}
-      logged.update(loss=total_loss, learning_rate=train.learning_rate,
-                    gradient_norm=train.gradient_norm)
-      training_hooks.publish(logged)
+      logged = {
+          name: total / (counts[name.startswith("next_sentence")] + 1e-5)
+          for name, total in train.sums.items()}
+      training_hooks.publish(estimator_utils.add_train_scalars(logged, train))
     return estimator_utils.estimator.tpu.TPUEstimatorSpec(
-        mode=mode, loss=total_loss, train_op=train.train_op,
-        scaffold_fn=scaffold_fn)
+        mode=estimator_utils.estimator.ModeKeys.TRAIN, loss=train.loss,
+        train_op=train.train_op, scaffold_fn=scaffold_fn)
+
+  def model_fn(features, labels, mode, params):
+    """Builds the graph of one mode."""
+    del labels, params
+    if mode == estimator_utils.estimator.ModeKeys.TRAIN:
+      return train_spec(features)
+    loss, metrics = build(features, False)
+    return _eval_spec(mode, loss, metrics, init_variables())
 
   return model_fn
 
@@ -654,7 +711,9 @@ def _check_flags():
   estimator_utils.check_tpu_flags(
       FLAGS.use_tpu, FLAGS.tpu_name, FLAGS.master,
       {"output_dir": FLAGS.output_dir, "input_file": FLAGS.input_file,
+       "eval_input_file": FLAGS.eval_input_file,
        "init_checkpoint": FLAGS.init_checkpoint})
+  estimator_utils.check_devices(FLAGS)
   FLAGS.init_checkpoint = checkpoint_utils.check_init_checkpoint(
       FLAGS.init_checkpoint)
   checkpoint_utils.check_init_config(
@@ -694,11 +753,12 @@ def main(arguments):
     (bert_config, train_files, eval_files, vocab_file,
      all_metadata) = _check_flags()
     pair_task = pair_task_of(all_metadata)
-    checkpoint_utils.prepare_output_dir(FLAGS.output_dir, bert_config,
-                                       vocab_file)
-    checkpoint_utils.copy_beside(
-        os.path.join(os.path.dirname(train_files[0]), "metadata.json"),
-        FLAGS.output_dir)
+    if estimator_utils.is_chief():
+      checkpoint_utils.prepare_output_dir(FLAGS.output_dir, bert_config,
+                                         vocab_file)
+      checkpoint_utils.copy_beside(
+          os.path.join(os.path.dirname(train_files[0]), "metadata.json"),
+          FLAGS.output_dir)
 
   tpu_estimator = estimator_utils.make_estimator(
       model_fn_builder(
@@ -710,13 +770,14 @@ def main(arguments):
           use_next_sentence_loss=pair_task != "none",
           allow_partial_init=FLAGS.allow_partial_init,
           init_from_group0=FLAGS.init_from_group0,
-          grow_vocab=FLAGS.grow_vocab),
+          grow_vocab=FLAGS.grow_vocab,
+          **estimator_utils.model_options(FLAGS)),
       FLAGS, FLAGS.train_batch_size, FLAGS.eval_batch_size)
   with estimator_utils.exit_on(estimator_utils.BAD_RUN):
     if FLAGS.do_train:
       train(tpu_estimator, train_files, FLAGS,
             _num_records(all_metadata, train_files))
-    if FLAGS.do_eval:
+    if FLAGS.do_eval and estimator_utils.is_chief():
       is_train_data = bool(set(eval_files) & set(train_files)) and (
           FLAGS.do_train or not FLAGS.eval_input_file)
       if is_train_data:
