@@ -62,24 +62,26 @@ def get_masked_lm_output(bert_config, input_tensor, output_weights,
 
   Args:
     bert_config: BertConfig.
-    input_tensor: float Tensor [B, S, H], the encoder's output.
+    input_tensor: float Tensor [B, S, H], the encoder's output; [B, P, H], what
+      it is at the positions, where these are None.
     output_weights: Variable [V, E], the token embeddings.
     project_weights: Variable [E, H], their projection; None where the layout
       has none: the head's dense layer then leads to the columns of the table.
-    positions: int32 Tensor [B, P].
+    positions: int32 Tensor [B, P], or None.
     label_ids: int32 Tensor [B, P].
     label_weights: float Tensor [B, P], 1 for predictions, 0 for padding.
-    num_predictions: float Tensor [], what the weighted sum is divided by;
-      default this batch's own sum of weights.
+    num_predictions: float Tensor [], number of predictions that the loss is a
+      mean over, where this batch is a part of a larger one; default the sum of
+      the weights.
 
   Returns:
     HeadOutput: loss (weighted mean, scalar), per_example_loss [B * P],
     log_probs [B * P, V].
   """
   if positions is None:
-    input_tensor = bert_utils.reshape_to_matrix(input_tensor)
+    input_tensor = bert_utils.reshape_to_matrix(input_tensor)  # [B * P, H]
   else:
-    input_tensor = gather_indexes(input_tensor, positions)  # [B * P, H]
+    input_tensor = gather_indexes(input_tensor, positions)
   units = bert_config.hidden_size
   if project_weights is None:
     units = output_weights.shape.as_list()[1]
@@ -95,11 +97,14 @@ def get_masked_lm_output(bert_config, input_tensor, output_weights,
         initializer=tf.zeros_initializer())
     if project_weights is not None:
       # Back through the projection of the token embeddings.
-      input_tensor = tf.matmul(input_tensor, project_weights,
-                               transpose_b=True)  # [B * P, E]
-    logits = tf.matmul(input_tensor, output_weights,
-                       transpose_b=True)  # [B * P, V]
-    logits = tf.cast(tf.nn.bias_add(logits, output_bias), tf.float32)
+      input_tensor = tf.matmul(
+          input_tensor, tf.cast(project_weights, input_tensor.dtype),
+          transpose_b=True)  # [B * P, E]
+    logits = tf.matmul(
+        input_tensor, tf.cast(output_weights, input_tensor.dtype),
+        transpose_b=True)  # [B * P, V]
+    logits = tf.nn.bias_add(tf.cast(logits, tf.float32),
+                            tf.cast(output_bias, tf.float32))
 
   label_ids = tf.reshape(label_ids, [-1])
   label_weights = tf.cast(tf.reshape(label_weights, [-1]), tf.float32)
@@ -122,8 +127,9 @@ def get_next_sentence_output(bert_config, input_tensor, labels, weights=None,
     input_tensor: float Tensor [B, H], the pooled output.
     labels: int32 Tensor [B] or [B, 1]; 0 in order, 1 swapped (or random).
     weights: float Tensor [B], weight of each example; default ones.
-    num_examples: float Tensor [], what the weighted sum is divided by;
-      default this batch's own sum of weights.
+    num_examples: float Tensor [], number of examples that the loss is a mean
+      over, where this batch is a part of a larger one; default the sum of the
+      weights.
 
   Returns:
     HeadOutput: loss (mean, scalar), per_example_loss [B],
@@ -136,15 +142,19 @@ def get_next_sentence_output(bert_config, input_tensor, labels, weights=None,
             bert_config.initializer_range))
     output_bias = tf.get_variable("output_bias", [2],
                                   initializer=tf.zeros_initializer())
-  logits = tf.matmul(input_tensor, output_weights, transpose_b=True)
-  logits = tf.cast(tf.nn.bias_add(logits, output_bias), tf.float32)
+  # So few products: float32 whatever the model computes in.
+  logits = tf.nn.bias_add(
+      tf.matmul(tf.cast(input_tensor, tf.float32),
+                tf.cast(output_weights, tf.float32), transpose_b=True),
+      tf.cast(output_bias, tf.float32))
   per_example_loss = tf.nn.sparse_softmax_cross_entropy_with_logits(
       labels=tf.reshape(labels, [-1]), logits=logits)
   if weights is None:
     weights = tf.ones_like(per_example_loss)
   if num_examples is None:
-    num_examples = tf.maximum(tf.reduce_sum(weights), 1.0)
-  loss = tf.reduce_sum(weights * per_example_loss) / num_examples
+    num_examples = tf.reduce_sum(weights)
+  loss = (tf.reduce_sum(weights * per_example_loss) /
+          tf.maximum(num_examples, 1.0))
   return _head_output(loss, per_example_loss, logits)
 
 
