@@ -18,7 +18,7 @@ SCRIPT = os.path.join(tiny.ROOT, "tests", "distributed_run.py")
 
 
 def weights_of(output_dir):
-  """name -> array of the last checkpoint, without what only counts."""
+  """Variables of the last checkpoint, a dict of name -> array."""
   checkpoint = tf.train.latest_checkpoint(str(output_dir))
   reader = tf.train.load_checkpoint(checkpoint)
   return {name: reader.get_tensor(name)
