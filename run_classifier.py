@@ -34,6 +34,7 @@ from classifier_utils import InputExample  # noqa: F401
 from classifier_utils import InputFeatures  # noqa: F401
 from classifier_utils import PaddingInputExample
 import estimator_utils
+import input_utils
 import modeling
 from modeling import layer_norm
 import optimization
@@ -244,19 +245,33 @@ def _to_int32(features):
           for name, tensor in features.items()}
 
 
+# What is cropped to the longest sequence of a batch.
+_SEQUENCES = ("input_ids", "input_mask", "segment_ids")
+
+# Classification data are small: the whole set is shuffled.
+_SHUFFLED_EXAMPLES = 100000
+
+
 def file_based_input_fn_builder(input_file, seq_length, is_training,
-                                drop_remainder, seed=None):
+                                drop_remainder, seed=None, start_step=0,
+                                bucket_by_length=False, record_count=None):
   """Creates an `input_fn` that reads a feature file.
 
   Args:
     input_file: path.
     seq_length: int, S.
-    is_training: bool; shuffles and repeats for ever.
+    is_training: bool; shuffles and repeats for ever, in full batches, see
+      `input_utils.train_batches`. Otherwise every record comes once, in order.
     drop_remainder: bool; a TPU needs full batches.
-    seed: int or None, for shuffling.
+    seed: int, for shuffling; None is another order each time.
+    start_step: int, or a function that returns it when the input is built: how
+      many steps the training has made.
+    bucket_by_length: bool; batches are cropped to their longest sequence (S is
+      then a multiple of 16), those of training are made of similar lengths.
+    record_count: int, how many there are; None counts when need be.
 
   Returns:
-    function of params (with "batch_size").
+    function of params (with "batch_size", of each replica) and input_context.
   """
   sequence = tf.FixedLenFeature([seq_length], tf.int64)
   scalar = tf.FixedLenFeature([], tf.int64)
@@ -264,47 +279,81 @@ def file_based_input_fn_builder(input_file, seq_length, is_training,
            "segment_ids": sequence, "label_ids": scalar,
            "is_real_example": scalar}
 
-  def input_fn(params):
-    dataset = tf.data.TFRecordDataset(input_file)
-    if is_training:
-      dataset = dataset.shuffle(100000, seed=seed).repeat()
-    dataset = dataset.batch(params["batch_size"],
-                            drop_remainder=drop_remainder)
-    return dataset.map(
-        lambda records: _to_int32(tf.parse_example(records, specs)),
-        num_parallel_calls=2).prefetch(2)
+  def parse(records):
+    features = _to_int32(tf.parse_example(records, specs))
+    if bucket_by_length:
+      return input_utils.crop(features, _SEQUENCES)
+    return features
+
+  def lengths(records):
+    return input_utils.sequence_lengths(tf.parse_example(
+        records, {"input_mask": sequence})["input_mask"])
+
+  def input_fn(params, input_context=None):
+    batch_size = params["batch_size"]
+    if not is_training:
+      return tf.data.TFRecordDataset(input_file).batch(
+          batch_size, drop_remainder=drop_remainder).map(
+              parse, num_parallel_calls=2).prefetch(2)
+    worker = input_utils.find_worker(params, input_context)
+    counts = ([record_count] if record_count else
+              input_utils.count_records([input_file]))
+    stream_seed = input_utils.any_seed(seed)
+    return input_utils.train_batches(
+        input_utils.file_epochs([input_file], counts, stream_seed, worker,
+                                shuffle_records=_SHUFFLED_EXAMPLES),
+        parse, stream_seed, batch_size, worker.num_replicas,
+        start_step() if callable(start_step) else start_step,
+        num_cpu_threads=2, lengths=lengths if bucket_by_length else None)
 
   return input_fn
 
 
 def input_fn_builder(features, seq_length, is_training, drop_remainder,
-                     seed=None):
+                     seed=None, start_step=0, bucket_by_length=False):
   """Creates an `input_fn` from a list of InputFeatures; see above.
 
   Args:
     features: list of InputFeatures.
     seq_length: int, S.
-    is_training: bool; shuffles and repeats for ever.
+    is_training: bool; shuffles and repeats for ever, in full batches.
     drop_remainder: bool; a TPU needs full batches.
-    seed: int or None, for shuffling.
+    seed: int, for shuffling; None is another order each time.
+    start_step: int or a function that returns it.
+    bucket_by_length: bool.
 
   Returns:
-    function of params (with "batch_size").
+    function of params (with "batch_size", of each replica) and input_context.
   """
-  sequences = {
+  arrays = {
       name: np.array([getattr(f, name) for f in features],
                      np.int32).reshape(-1, seq_length)
-      for name in ("input_ids", "input_mask", "segment_ids")}
-  scalars = {
-      "label_ids": np.array([f.label_id for f in features], np.int32),
-      "is_real_example": np.array([f.is_real_example for f in features],
-                                  np.int32)}
+      for name in _SEQUENCES}
+  arrays["label_ids"] = np.array([f.label_id for f in features], np.int32)
+  arrays["is_real_example"] = np.array([f.is_real_example for f in features],
+                                       np.int32)
 
-  def input_fn(params):
-    dataset = tf.data.Dataset.from_tensor_slices(dict(sequences, **scalars))
-    if is_training:
-      dataset = dataset.shuffle(max(1, len(features)), seed=seed).repeat()
-    return dataset.batch(params["batch_size"], drop_remainder=drop_remainder)
+  def load(indices):
+    batch = {name: tf.gather(tf.constant(array), indices)
+             for name, array in arrays.items()}
+    return input_utils.crop(batch, _SEQUENCES) if bucket_by_length else batch
+
+  def lengths(indices):
+    return input_utils.sequence_lengths(
+        tf.gather(tf.constant(arrays["input_mask"]), indices))
+
+  def input_fn(params, input_context=None):
+    batch_size = params["batch_size"]
+    if not is_training:
+      return tf.data.Dataset.range(len(features)).batch(
+          batch_size, drop_remainder=drop_remainder).map(load)
+    worker = input_utils.find_worker(params, input_context)
+    stream_seed = input_utils.any_seed(seed)
+    return input_utils.train_batches(
+        input_utils.index_epochs(len(features), stream_seed, worker), load,
+        stream_seed, batch_size, worker.num_replicas,
+        start_step() if callable(start_step) else start_step,
+        num_cpu_threads=2, lengths=lengths if bucket_by_length else None)
 
   return input_fn
 

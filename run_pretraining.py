@@ -11,7 +11,6 @@ on TPU, GPU and CPU.
 """
 
 import collections
-import json
 import os
 
 from absl import app
@@ -22,6 +21,10 @@ import bert_utils
 from bert_utils import gather_indexes
 import checkpoint_utils
 import estimator_utils
+import input_utils
+from input_utils import compression_type
+from input_utils import iterate_records
+from input_utils import read_metadata
 import modeling
 import optimization
 import tokenization
@@ -282,13 +285,18 @@ def _feature_specs(max_seq_length, max_predictions_per_seq):
       "next_sentence_labels": tf.FixedLenFeature([1], tf.int64)}
 
 
+# What is cropped to the longest sequence of a batch.
+_SEQUENCES = ("input_ids", "input_mask", "segment_ids")
+
+
 def input_fn_builder(input_files, max_seq_length, max_predictions_per_seq,
-                     is_training, num_cpu_threads=4, seed=None):
+                     is_training, num_cpu_threads=4, seed=None, start_step=0,
+                     bucket_by_length=False, record_counts=None):
   """Creates an `input_fn` for TPUEstimator.
 
-  Training shuffles and repeats for ever. Evaluation gives every record once,
-  in order; zeros fill up the last batch, with `is_real_example` and all
-  weights 0.
+  Training shuffles and repeats for ever, see `input_utils.train_batches`.
+  Evaluation gives every record once, in order; zeros fill up the last batch,
+  with `is_real_example` and all weights 0.
 
   Args:
     input_files: list of paths.
@@ -296,31 +304,40 @@ def input_fn_builder(input_files, max_seq_length, max_predictions_per_seq,
     max_predictions_per_seq: int, P.
     is_training: bool.
     num_cpu_threads: int, how many files are read, and batches parsed, at once.
-    seed: int or None, for shuffling.
+    seed: int, for shuffling; None is another order each time.
+    start_step: int, or a function that returns it when the input is built: how
+      many steps the training has made.
+    bucket_by_length: bool; batches are cropped to their longest sequence (S is
+      then a multiple of 16), those of training are made of similar lengths.
+    record_counts: list of ints, the files' numbers of records, needed for
+      training; None counts them when the input is built.
 
   Returns:
-    function of params (with "batch_size").
+    function of params (with "batch_size", of each replica) and input_context.
   """
   specs = _feature_specs(max_seq_length, max_predictions_per_seq)
   compression = compression_type(input_files)
 
   def parse(records):
     """Parses a whole batch; a TPU has int32 only."""
-    features = tf.parse_example(records, specs)
-    return {name: tf.cast(tensor, tf.int32)
-            if tensor.dtype == tf.int64 else tensor
-            for name, tensor in features.items()}
+    features = _to_int32(tf.parse_example(records, specs))
+    if bucket_by_length:
+      return input_utils.crop(features, _SEQUENCES)
+    return features
 
-  def train_dataset(batch_size):
-    files = tf.data.Dataset.from_tensor_slices(tf.constant(input_files))
-    files = files.repeat().shuffle(len(input_files), seed=seed)
-    records = files.interleave(
-        lambda path: tf.data.TFRecordDataset(path, compression),
-        cycle_length=min(num_cpu_threads, len(input_files)))
-    # Records are kept in their serialized form: a few kilobytes each.
-    records = records.shuffle(10000, seed=seed)
-    return records.batch(batch_size, drop_remainder=True).map(
-        parse, num_parallel_calls=num_cpu_threads)
+  def lengths(records):
+    return input_utils.sequence_lengths(tf.parse_example(
+        records, {"input_mask": specs["input_mask"]})["input_mask"])
+
+  def train_dataset(batch_size, worker):
+    counts = record_counts or input_utils.count_records(input_files)
+    stream_seed = input_utils.any_seed(seed)
+    return input_utils.train_batches(
+        input_utils.file_epochs(input_files, counts, stream_seed, worker,
+                                num_cpu_threads),
+        parse, stream_seed, batch_size, worker.num_replicas,
+        start_step() if callable(start_step) else start_step,
+        num_cpu_threads, lengths if bucket_by_length else None)
 
   def eval_dataset(batch_size):
     records = tf.data.TFRecordDataset(input_files, compression)
@@ -334,14 +351,20 @@ def input_fn_builder(input_files, max_seq_length, max_predictions_per_seq,
 
     # A fixed batch size, as TPUs need it; whatever is dropped is padding.
     return padded.batch(batch_size, drop_remainder=True).map(
-        parse_with_weight, num_parallel_calls=num_cpu_threads)
+        parse_with_weight, num_parallel_calls=num_cpu_threads).prefetch(2)
 
-  def input_fn(params):
-    dataset = (train_dataset if is_training else eval_dataset)(
-        params["batch_size"])
-    return dataset.prefetch(2)
+  def input_fn(params, input_context=None):
+    if not is_training:
+      return eval_dataset(params["batch_size"])
+    return train_dataset(params["batch_size"],
+                         input_utils.find_worker(params, input_context))
 
   return input_fn
+
+
+def _to_int32(features):
+  return {name: tf.cast(tensor, tf.int32) if tensor.dtype == tf.int64 else
+          tensor for name, tensor in features.items()}
 
 
 def _padding_record(specs):
@@ -389,65 +412,6 @@ def expand_input_files(patterns, flag="input_file"):
   return paths
 
 
-def compression_type(paths):
-  """How TFRecord files are compressed, by their first bytes.
-
-  Args:
-    paths: list of paths.
-
-  Returns:
-    "GZIP" or "".
-
-  Raises:
-    ValueError: some are and some are not; they are not read together.
-  """
-  compressed = []
-  for path in paths:
-    with tf.gfile.GFile(path, "rb") as reader:
-      compressed.append(reader.read(3) == b"\x1f\x8b\x08")
-  if len(set(compressed)) > 1:
-    raise ValueError("%s is compressed and %s is not; give files of one kind" % (
-        paths[compressed.index(True)], paths[compressed.index(False)]))
-  return "GZIP" if compressed[0] else ""
-
-
-def _iterate_records(path):
-  """The records of a TFRecord file, one by one."""
-  return tf.python_io.tf_record_iterator(
-      path, tf.python_io.TFRecordOptions(
-          tf.python_io.TFRecordCompressionType.GZIP if compression_type([path])
-          else tf.python_io.TFRecordCompressionType.NONE))
-
-
-def read_metadata(path):
-  """The metadata of a TFRecord file, or None where there is none.
-
-  Args:
-    path: path of the TFRecord file; `metadata.json` is in its folder.
-
-  Returns:
-    dict or None.
-
-  Raises:
-    ValueError: the metadata file is of another kind.
-  """
-  metadata_path = os.path.join(os.path.dirname(path), "metadata.json")
-  if not tf.gfile.Exists(metadata_path):
-    return None
-  try:
-    with tf.gfile.GFile(metadata_path, "r") as reader:
-      newest = json.loads(reader.read())
-    for entry in [newest] + newest.get("other_data_sets", []):
-      if os.path.basename(path) in entry.get("files", []):
-        return entry
-  except (ValueError, TypeError, AttributeError) as error:
-    raise ValueError(
-        "%s is not a file that create_pretraining_data.py wrote (%s); move it"
-        " away, and the records are checked by their first one" % (
-            metadata_path, error)) from error
-  return None
-
-
 def check_input_files(paths, bert_config, max_seq_length,
                       max_predictions_per_seq, vocab_hash=None):
   """Compares records with the flags and the config, before a graph is built.
@@ -492,7 +456,7 @@ def _check_first_record(path, bert_config, max_seq_length,
                         max_predictions_per_seq):
   """Checks the lengths and the largest ids of a file's first record."""
   try:
-    record = next(_iterate_records(path), None)
+    record = next(iterate_records(path), None)
     example = tf.train.Example.FromString(record or b"")
   except Exception as error:  # noqa: BLE001  protobuf's class is not public
     raise ValueError("%s is not a TFRecord file of examples: %s" % (
@@ -579,7 +543,7 @@ def evaluate(tpu_estimator, input_files, options, pair_task, is_train_data):
                      " no --init_checkpoint" % options.output_dir)
   batch_size = options.eval_batch_size
   num_records = sum(1 for path in input_files
-                    for _ in _iterate_records(path))
+                    for _ in iterate_records(path))
   steps = -(-num_records // batch_size)
   if options.max_eval_steps:
     steps = min(steps, options.max_eval_steps)
