@@ -174,25 +174,21 @@ class Worker(collections.namedtuple(
   """Who reads: one of several workers, for how many replicas."""
 
 
-def find_worker(params, input_context=None):
+def find_worker(input_context=None):
   """The worker that an input function is called for.
 
   Args:
-    params: dict, as the Estimator hands it over; on a TPU it has a "context".
-    input_context: tf.distribute.InputContext or None.
+    input_context: tf.distribute.InputContext, or None where one process reads
+      for one replica.
 
   Returns:
     Worker.
   """
-  if input_context is not None:
-    workers = input_context.num_input_pipelines
-    return Worker(input_context.input_pipeline_id, workers,
-                  max(1, input_context.num_replicas_in_sync // workers))
-  if "context" in params:
-    _, index, workers, replicas = (
-        params["context"].current_input_fn_deployment())
-    return Worker(index, workers, replicas)
-  return Worker(0, 1, 1)
+  if input_context is None:
+    return Worker(0, 1, 1)
+  workers = input_context.num_input_pipelines
+  return Worker(input_context.input_pipeline_id, workers,
+                max(1, input_context.num_replicas_in_sync // workers))
 
 
 class Epochs(collections.namedtuple("Epochs", ["make", "num_records"])):
@@ -377,6 +373,21 @@ def _sort_window(keys, lengths, seeds):
 
 
 # -------------------------------------------------------------------- lengths
+
+
+def check_bucket_flags(options):
+  """Raises a ValueError where --bucket_by_length cannot work.
+
+  Args:
+    options: object with the flags as attributes.
+  """
+  if not options.bucket_by_length:
+    return
+  for flag in ("use_tpu", "use_xla"):
+    if getattr(options, flag, False):
+      raise ValueError(
+          "--bucket_by_length makes batches of many lengths, but --%s compiles"
+          " the model for each shape; leave one of them out" % flag)
 
 
 def sequence_lengths(input_mask):

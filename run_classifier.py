@@ -295,7 +295,7 @@ def file_based_input_fn_builder(input_file, seq_length, is_training,
       return tf.data.TFRecordDataset(input_file).batch(
           batch_size, drop_remainder=drop_remainder).map(
               parse, num_parallel_calls=2).prefetch(2)
-    worker = input_utils.find_worker(params, input_context)
+    worker = input_utils.find_worker(input_context)
     counts = ([record_count] if record_count else
               input_utils.count_records([input_file]))
     stream_seed = input_utils.any_seed(seed)
@@ -347,7 +347,7 @@ def input_fn_builder(features, seq_length, is_training, drop_remainder,
     if not is_training:
       return tf.data.Dataset.range(len(features)).batch(
           batch_size, drop_remainder=drop_remainder).map(load)
-    worker = input_utils.find_worker(params, input_context)
+    worker = input_utils.find_worker(input_context)
     stream_seed = input_utils.any_seed(seed)
     return input_utils.train_batches(
         input_utils.index_epochs(len(features), stream_seed, worker), load,
@@ -378,6 +378,7 @@ class ClassifierRun(object):
             options.do_export):
       raise ValueError("at least one of --do_train, --do_eval, --do_predict"
                        " and --do_export must be given")
+    input_utils.check_bucket_flags(options)
     self.export_dir = options.export_dir or os.path.join(options.output_dir,
                                                          EXPORT_FOLDER)
     if options.do_export:
@@ -540,31 +541,41 @@ def read_classifier(folder):
 
 
 def train(run, tpu_estimator):
-  """Trains for the epochs asked for."""
+  """Trains for the epochs asked for.
+
+  Raises:
+    InputError: there is nothing to train, nor to do afterwards.
+    Stopped: a signal has ended the training.
+  """
   options = run.options
-  latest = tf.train.latest_checkpoint(options.output_dir)
-  step = checkpoint_utils.checkpoint_step(latest) if latest else 0
-  tf.logging.info(
-      "***** Running training from %s, step %d, to step %d (warm-up %d): %d"
-      " examples, batch size %d *****",
-      latest or run.init_checkpoint or "initial weights", step,
-      run.num_train_steps, run.num_warmup_steps, len(run.examples["train"]),
-      options.train_batch_size)
-  feature_file = run.feature_file("train", options.train_batch_size)
+  step, latest = checkpoint_utils.latest_step(options.output_dir)
   if step >= run.num_train_steps:
-    tf.logging.warning(
-        "nothing to train: %s is at step %d already; give another --output_dir"
-        " for a new run", latest, step)
+    message = ("nothing to train: %s is at step %d already; give another"
+               " --output_dir for a new run" % (latest, step))
+    if not (options.do_eval or options.do_predict or options.do_export):
+      raise bert_utils.InputError(message)
+    tf.logging.warning(message)
     return
-  hooks = training_hooks.make_hooks(
-      LOGGED, options, run.num_train_steps, options.train_batch_size,
-      options.max_seq_length,
-      len(run.examples["train"]) / options.train_batch_size)
-  tpu_estimator.train(
-      input_fn=file_based_input_fn_builder(
-          feature_file, options.max_seq_length, is_training=True,
-          drop_remainder=True, seed=options.seed),
-      max_steps=run.num_train_steps, hooks=hooks)
+  feature_file = run.feature_file("train", options.train_batch_size)
+  num_examples = len(run.examples["train"])
+  hooks = [training_hooks.StartHook(training_hooks.describe_run(
+      latest, run.init_checkpoint, step, run.num_train_steps,
+      options.train_batch_size, num_examples, options.learning_rate,
+      options.optimizer, run.num_warmup_steps,
+      training_hooks.batch_parts(options)), step)]
+  with training_hooks.catch_signals() as interruption:
+    hooks += training_hooks.make_hooks(
+        LOGGED, options, run.num_train_steps, options.train_batch_size,
+        options.max_seq_length, num_examples / options.train_batch_size,
+        interruption, estimator_utils.is_chief())
+    tpu_estimator.train(
+        input_fn=file_based_input_fn_builder(
+            feature_file, options.max_seq_length, is_training=True,
+            drop_remainder=True, seed=options.seed, start_step=step,
+            bucket_by_length=options.bucket_by_length,
+            record_count=num_examples),
+        max_steps=run.num_train_steps, hooks=hooks)
+    interruption.exit(options.output_dir)
 
 
 def evaluate(run, tpu_estimator):
@@ -577,7 +588,8 @@ def evaluate(run, tpu_estimator):
   feature_file = run.feature_file("dev", options.eval_batch_size)
   input_fn = file_based_input_fn_builder(
       feature_file, options.max_seq_length, is_training=False,
-      drop_remainder=options.use_tpu)
+      drop_remainder=options.use_tpu,
+      bucket_by_length=options.bucket_by_length)
   steps = (-(-len(run.examples["dev"]) // options.eval_batch_size)
            if options.use_tpu else None)
   # Step 0 is the untrained head, which no user wants to predict with.
@@ -677,7 +689,9 @@ def _score(run, tpu_estimator, split, feature_file, checkpoint):
   for prediction in tpu_estimator.predict(
       file_based_input_fn_builder(
           feature_file, options.max_seq_length, is_training=False,
-          drop_remainder=options.use_tpu), checkpoint_path=checkpoint):
+          drop_remainder=options.use_tpu,
+          bucket_by_length=options.bucket_by_length),
+      checkpoint_path=checkpoint):
     if len(probabilities) == len(examples):
       break  # the rest is padding
     probabilities.append(prediction["probabilities"])

@@ -35,6 +35,7 @@ FLAGS = flags.FLAGS
 LOGGED = ("loss", "masked_lm_loss", "masked_lm_accuracy",
           "next_sentence_loss", "next_sentence_accuracy", "learning_rate",
           "gradient_norm")
+AUTO = "auto"  # as a learning rate
 
 
 # ---------------------------------------------------------------------- model
@@ -357,7 +358,7 @@ def input_fn_builder(input_files, max_seq_length, max_predictions_per_seq,
     if not is_training:
       return eval_dataset(params["batch_size"])
     return train_dataset(params["batch_size"],
-                         input_utils.find_worker(params, input_context))
+                         input_utils.find_worker(input_context))
 
   return input_fn
 
@@ -524,7 +525,8 @@ def find_vocab_file(vocab_file, paths, bert_config):
 # ----------------------------------------------------------------------- main
 
 
-def evaluate(tpu_estimator, input_files, options, pair_task, is_train_data):
+def evaluate(tpu_estimator, input_files, options, pair_task, is_train_data,
+             interruption=None):
   """Evaluates the latest checkpoint on every record and writes the results.
 
   Args:
@@ -533,6 +535,8 @@ def evaluate(tpu_estimator, input_files, options, pair_task, is_train_data):
     options: object with the flags as attributes.
     pair_task: "sop", "nsp" or "none", which has no loss of its own.
     is_train_data: bool, whether these are the files trained on.
+    interruption: training_hooks.Interruption or None; a signal ends the
+      process then, without results.
 
   Returns:
     dict of results, as written to `eval_results.json`.
@@ -542,18 +546,23 @@ def evaluate(tpu_estimator, input_files, options, pair_task, is_train_data):
     raise bert_utils.InputError("--do_eval: there is no checkpoint in --output_dir %s and"
                      " no --init_checkpoint" % options.output_dir)
   batch_size = options.eval_batch_size
-  num_records = sum(1 for path in input_files
-                    for _ in iterate_records(path))
+  num_records = sum(input_utils.count_records(input_files))
   steps = -(-num_records // batch_size)
   if options.max_eval_steps:
     steps = min(steps, options.max_eval_steps)
   tf.logging.info("***** Running evaluation: %d records, batch size %d, %d"
                   " steps *****", num_records, batch_size, steps)
+  hooks = []
+  if interruption:
+    hooks.append(training_hooks.InterruptionHook(interruption))
   results = tpu_estimator.evaluate(
       input_fn=input_fn_builder(
           input_files, options.max_seq_length,
-          options.max_predictions_per_seq, is_training=False),
-      steps=steps)
+          options.max_predictions_per_seq, is_training=False,
+          bucket_by_length=options.bucket_by_length),
+      steps=steps, hooks=hooks)
+  if interruption:
+    interruption.exit(options.output_dir)
   # The Estimator's mean over batches counts a partial one in full.
   results["loss"] = results["masked_lm_loss"]
   if pair_task != "none":
@@ -569,40 +578,136 @@ def evaluate(tpu_estimator, input_files, options, pair_task, is_train_data):
   return results
 
 
-def train(tpu_estimator, input_files, options, num_records):
-  """Trains up to `num_train_steps`."""
-  steps_per_epoch = (num_records / options.train_batch_size
-                     if num_records else None)
-  latest = tf.train.latest_checkpoint(options.output_dir)
-  step = checkpoint_utils.checkpoint_step(latest) if latest else 0
-  source = latest or options.init_checkpoint or "initial weights"
-  tf.logging.info(
-      "***** Running training from %s, step %d, to step %d; batch size %d, %s"
-      " records *****", source, step, options.num_train_steps,
-      options.train_batch_size, num_records or "an unknown number of")
-  if step >= options.num_train_steps:
-    message = ("nothing to train: %s is at step %d and --num_train_steps is"
-               " %d; ask for more steps or another --output_dir" % (
-                   latest, step, options.num_train_steps))
+def train(tpu_estimator, input_files, options, best=None, evaluate_fn=None):
+  """Trains up to `num_train_steps`, with evaluations on the way if need be.
+
+  Between two evaluations is one training: as a training goes on exactly where
+  the last one ended, these together make the weights that one alone makes.
+
+  Args:
+    tpu_estimator: TPUEstimator.
+    input_files: list of paths.
+    options: object with the flags as attributes.
+    best: training_hooks.BestCheckpoint, with --eval_every_steps, or None.
+    evaluate_fn: function of a training_hooks.Interruption, returns the results
+      of the latest checkpoint.
+
+  Raises:
+    InputError: there is nothing to train.
+    Stopped: a signal has ended the training.
+  """
+  counts = input_utils.count_records(input_files)
+  step, latest = checkpoint_utils.latest_step(options.output_dir)
+  lines = training_hooks.describe_run(
+      latest, options.init_checkpoint, step, options.num_train_steps,
+      options.train_batch_size, sum(counts), options.learning_rate,
+      options.optimizer, options.num_warmup_steps,
+      training_hooks.batch_parts(options))
+  if best and best.last_step < step and step % options.eval_every_steps == 0:
+    # A process ended between this checkpoint and its evaluation.
+    with training_hooks.catch_signals() as interruption:
+      best.add(step, latest, evaluate_fn(interruption))
+  message = _nothing_to_train(step, latest, options, best)
+  if message:
     if not options.do_eval:
       raise bert_utils.InputError(message)
     tf.logging.warning(message)
     return
-  hooks = training_hooks.make_hooks(
+  with training_hooks.catch_signals() as interruption:
+    while step < options.num_train_steps and not (best and best.should_stop()):
+      end = options.num_train_steps
+      if best:
+        every = options.eval_every_steps
+        end = min(end, (step // every + 1) * every)
+      _train_until(end, step, lines, tpu_estimator, input_files, counts,
+                   options, interruption)
+      interruption.exit(options.output_dir)
+      step, latest = checkpoint_utils.latest_step(options.output_dir)
+      lines = None
+      if best:
+        best.add(step, latest, evaluate_fn(interruption))
+  if best:
+    tf.logging.info("%s; the best checkpoint, in %s, has %s", (
+        "stopped early" if best.should_stop() else "training has ended"),
+        os.path.join(options.output_dir, training_hooks.BEST_FOLDER),
+        best.describe())
+
+
+def _nothing_to_train(step, latest, options, best):
+  """Why there is nothing to train, in words; None where there is."""
+  if step >= options.num_train_steps:
+    return ("nothing to train: %s is at step %d and --num_train_steps is %d;"
+            " ask for more steps or another --output_dir" % (
+                latest, step, options.num_train_steps))
+  if best and best.should_stop():
+    return ("nothing to train: the run was stopped early at step %d, %d"
+            " evaluations after its best, %s; ask for more"
+            " --early_stopping_evals or another --output_dir" % (
+                step, options.early_stopping_evals, best.describe()))
+  return None
+
+
+def _train_until(end, step, lines, tpu_estimator, input_files, counts, options,
+                 interruption):
+  """One training, from `step` to `end`; arguments as in `train`."""
+  hooks = [training_hooks.StartHook(lines, step)]
+  hooks += training_hooks.make_hooks(
       LOGGED, options, options.num_train_steps, options.train_batch_size,
-      options.max_seq_length, steps_per_epoch)
+      options.max_seq_length, sum(counts) / options.train_batch_size,
+      interruption, estimator_utils.is_chief())
   tpu_estimator.train(
       input_fn=input_fn_builder(
           input_files, options.max_seq_length,
           options.max_predictions_per_seq, is_training=True,
-          seed=options.seed),
-      max_steps=options.num_train_steps, hooks=hooks)
+          seed=options.seed, start_step=step,
+          bucket_by_length=options.bucket_by_length, record_counts=counts),
+      max_steps=end, hooks=hooks)
+
+
+def _check_evaluation_flags():
+  """Raises a ValueError for flags on evaluation that cannot work."""
+  if not FLAGS.eval_every_steps:
+    for flag in ("early_stopping_evals", "best_metric"):
+      if FLAGS[flag].present:
+        raise ValueError("--%s needs --eval_every_steps, how often to evaluate"
+                         " while training" % flag)
+    return
+  if not FLAGS.do_train:
+    raise ValueError("--eval_every_steps evaluates while training, but"
+                     " --do_train is not given; --do_eval evaluates once")
+  if not FLAGS.eval_input_file:
+    raise ValueError("--eval_every_steps needs --eval_input_file: the best"
+                     " checkpoint is not found on the training files")
+  if estimator_utils.read_cluster():
+    raise ValueError(
+        "--eval_every_steps evaluates in the process that trains, which several"
+        " workers (TF_CONFIG) cannot; run --do_eval in a process without"
+        " TF_CONFIG on the checkpoints")
+
+
+def _resolve_learning_rate():
+  """Sets --learning_rate=auto to the rate of LAMB's rule.
+
+  0.00176 * sqrt(batch / 4096), the rates of You et al. 2020, "Large Batch
+  Optimization for Deep Learning: Training BERT in 76 minutes", table 4.
+  """
+  if FLAGS.learning_rate != AUTO:
+    return
+  if not FLAGS.optimizer.startswith("lamb"):
+    raise ValueError("--learning_rate=auto is LAMB's rule, but --optimizer is"
+                     " %s; give its rate as a number" % FLAGS.optimizer)
+  FLAGS.learning_rate = 0.00176 * (FLAGS.train_batch_size / 4096.0) ** 0.5
+  tf.logging.info("--learning_rate=auto: 0.00176 * sqrt(%d / 4096) = %g",
+                  FLAGS.train_batch_size, FLAGS.learning_rate)
 
 
 def _check_flags():
   """Checks flags, config and files; returns all that `main` needs."""
   if not FLAGS.do_train and not FLAGS.do_eval:
     raise ValueError("at least one of --do_train and --do_eval must be given")
+  input_utils.check_bucket_flags(FLAGS)
+  _check_evaluation_flags()
+  _resolve_learning_rate()
   bert_config = modeling.BertConfig.from_json_file(FLAGS.bert_config_file)
   bert_config.validate()
   if FLAGS.max_seq_length > bert_config.max_position_embeddings:
@@ -633,22 +738,11 @@ def _check_flags():
                                            bert_config)
   used_files = list(collections.OrderedDict.fromkeys(
       (train_files if FLAGS.do_train else []) +
-      (eval_files if FLAGS.do_eval else [])))
+      (eval_files if FLAGS.do_eval or FLAGS.eval_every_steps else [])))
   all_metadata = check_input_files(
       used_files, bert_config, FLAGS.max_seq_length,
       FLAGS.max_predictions_per_seq, vocab_hash)
   return bert_config, train_files, eval_files, vocab_file, all_metadata
-
-
-def _num_records(all_metadata, paths):
-  """Number of records of the training files; None if metadata lack it."""
-  sets = {}
-  for metadata in all_metadata[:len(paths)]:
-    if metadata is None or "instances" not in metadata:
-      return None
-    sets[tuple(metadata["files"])] = metadata["instances"]
-  named = sum(len(files) for files in sets)
-  return sum(sets.values()) if named == len(paths) else None
 
 
 def main(arguments):
@@ -658,6 +752,10 @@ def main(arguments):
     (bert_config, train_files, eval_files, vocab_file,
      all_metadata) = _check_flags()
     pair_task = pair_task_of(all_metadata)
+    best = None
+    if FLAGS.eval_every_steps:
+      best = training_hooks.BestCheckpoint(
+          FLAGS.output_dir, FLAGS.best_metric, FLAGS.early_stopping_evals)
     checkpoint_utils.prepare_output_dir(FLAGS.output_dir, bert_config,
                                        vocab_file)
     checkpoint_utils.copy_beside(
@@ -676,18 +774,34 @@ def main(arguments):
           init_from_group0=FLAGS.init_from_group0,
           grow_vocab=FLAGS.grow_vocab),
       FLAGS, FLAGS.train_batch_size, FLAGS.eval_batch_size)
+  is_train_data = bool(set(eval_files) & set(train_files)) and (
+      FLAGS.do_train or not FLAGS.eval_input_file)
+
+  def evaluate_latest(interruption=None):
+    if is_train_data:
+      tf.logging.warning(
+          "evaluating on the training files: these figures say how well the"
+          " model fits them, not how good it is; give --eval_input_file")
+    return evaluate(tpu_estimator, eval_files, FLAGS, pair_task, is_train_data,
+                    interruption)
+
   with estimator_utils.exit_on(estimator_utils.BAD_RUN):
     if FLAGS.do_train:
-      train(tpu_estimator, train_files, FLAGS,
-            _num_records(all_metadata, train_files))
-    if FLAGS.do_eval:
-      is_train_data = bool(set(eval_files) & set(train_files)) and (
-          FLAGS.do_train or not FLAGS.eval_input_file)
-      if is_train_data:
-        tf.logging.warning(
-            "evaluating on the training files: these figures say how well the"
-            " model fits them, not how good it is; give --eval_input_file")
-      evaluate(tpu_estimator, eval_files, FLAGS, pair_task, is_train_data)
+      train(tpu_estimator, train_files, FLAGS, best, evaluate_latest)
+    if FLAGS.do_eval and estimator_utils.is_chief():
+      evaluate_latest()
+
+
+class _RateParser(flags.FloatParser):
+  """A number, or "auto"."""
+
+  def parse(self, argument):
+    if argument == AUTO:
+      return argument
+    try:
+      return super(_RateParser, self).parse(argument)
+    except ValueError as error:
+      raise ValueError("it is a number or %s" % AUTO) from error
 
 
 def define_flags():
@@ -715,9 +829,9 @@ def define_flags():
                        lower_bound=1)
   flags.DEFINE_enum("optimizer", "lamb", optimization.OPTIMIZERS,
                     "Optimizer; lamb is albert_zh's variant.")
-  flags.DEFINE_float("learning_rate", 1.5e-4,
-                     "Highest learning rate. LAMB's rule is"
-                     " 0.00176 * sqrt(batch / 4096).")
+  flags.DEFINE(_RateParser(), "learning_rate", 1.5e-4,
+               "Highest learning rate; \"auto\" is LAMB's rule,"
+               " 0.00176 * sqrt(batch / 4096).")
   flags.DEFINE_float("poly_power", 1.0, "Exponent of the rate's decay.")
   flags.DEFINE_integer("num_train_steps", 100000, "Step to train to.",
                        lower_bound=1)
@@ -725,6 +839,16 @@ def define_flags():
                        lower_bound=0)
   flags.DEFINE_integer("start_warmup_step", 0, "Step where warm-up starts.",
                        lower_bound=0)
+  flags.DEFINE_integer("eval_every_steps", 0,
+                       "Evaluate on --eval_input_file after every so many steps"
+                       " and keep the best checkpoint; 0 does not.",
+                       lower_bound=0)
+  flags.DEFINE_enum("best_metric", "masked_lm_accuracy",
+                    sorted(training_hooks.BEST_METRICS),
+                    "Which metric says what the best checkpoint is.")
+  flags.DEFINE_integer("early_stopping_evals", 0,
+                       "Stop after so many evaluations without a better one; 0"
+                       " does not.", lower_bound=0)
   flags.DEFINE_integer("max_eval_steps", 0,
                        "Most evaluation steps; 0 evaluates every record.",
                        lower_bound=0)
