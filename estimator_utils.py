@@ -1,9 +1,12 @@
 """What both runners share: the Estimator seam, flags, run configuration."""
 
 import contextlib
+import importlib
+import importlib.util
 import logging
 import os
 import sys
+import types
 
 from absl import flags
 from absl import logging as absl_logging
@@ -11,18 +14,182 @@ import tensorflow.compat.v1 as tf
 
 import bert_utils
 
+# ----------------------------------------------------------- TensorFlow's seam
+#
+# The only place that knows which TensorFlow runs. The Estimator belongs to
+# TensorFlow 1.15 and up to 2.15. Since 2.16 it is a package of its own, whose
+# last release (2.15.0) imports modules that TensorFlow no longer has. Nothing
+# in them is used by training, evaluation, prediction and export on CPUs and
+# GPUs of one machine, so stand-ins of their names are enough there. What does
+# need them, several machines and TPUs, is refused: see `built_in_estimator`.
+
+
+class UnsupportedTensorFlowError(ImportError):
+  """This TensorFlow cannot run the project; the message says which can."""
+
+
+def check_tensorflow(version, has_estimator_package, python=None):
+  """Raises an error where this TensorFlow, as installed, cannot work.
+
+  Args:
+    version: string, such as "2.15.1".
+    has_estimator_package: bool, whether tensorflow-estimator is installed;
+      asked for since 2.16 only, others bring it.
+    python: (int, int), the Python that the advice is for; default this one.
+
+  Raises:
+    UnsupportedTensorFlowError: one sentence on what to install.
+  """
+  numbers = tuple(int(part) for part in version.split(".")[:2])
+  if numbers != (1, 15) and numbers < (2, 12):
+    raise UnsupportedTensorFlowError(
+        "TensorFlow %s is installed; this project runs on 1.15 and on 2.12 and"
+        " later: %s" % (version, _what_to_install(python)))
+  if numbers >= (2, 16) and not has_estimator_package:
+    raise UnsupportedTensorFlowError(
+        "TensorFlow %s comes without the Estimator, which is a package of its"
+        " own since 2.16: pip install tensorflow-estimator==2.15.0" % version)
+
+
+def _what_to_install(python=None):
+  """The pip command of a TensorFlow for a Python, as in requirements.txt."""
+  python = python or sys.version_info[:2]
+  if python < (3, 8):
+    return 'pip install tensorflow==1.15.5 "numpy<1.19" "protobuf<3.21"'
+  if python < (3, 9):
+    return "pip install tensorflow==2.13.1"
+  if python < (3, 12):
+    return "pip install tensorflow==2.15.1"
+  return "pip install tensorflow==2.21.0 tensorflow-estimator==2.15.0"
+
+
+def built_in_estimator():
+  """Whether the Estimator is TensorFlow's own, with nothing left out.
+
+  Only then are there the modules for several machines (TF_CONFIG) and for TPUs:
+  on TensorFlow 1.15 and 2.12 to 2.15.
+
+  Returns:
+    bool.
+  """
+  return hasattr(tf, "estimator")
+
+
+def _stand_in(name, **attributes):
+  """Puts a module where an import looks for it, unless TensorFlow has it."""
+  if importlib.util.find_spec(name) is not None:
+    return
+  module = types.ModuleType(name, "Stand-in by estimator_utils.py.")
+  vars(module).update(attributes)
+  sys.modules[name] = module
+  package, _, last = name.rpartition(".")
+  setattr(importlib.import_module(package), last, module)
+
+
+def _left_out(name):
+  """A class that can be named and subclassed; making an object says why not."""
+  def refuse(self, *unused_args, **unused_kwargs):
+    raise NotImplementedError(
+        "TensorFlow %s has no %s any more; several machines and TPUs need"
+        " TensorFlow 2.12 to 2.15, or 1.15" % (tf.__version__, name))
+  return type(name, (object,), {"__init__": refuse})
+
+
+def _init_run_config(config, tf_config):
+  """RunConfig's part of a strategy, for one process.
+
+  Args:
+    config: RunConfig under construction.
+    tf_config: dict, the TF_CONFIG variable.
+
+  Raises:
+    NotImplementedError: TF_CONFIG names a cluster.
+  """
+  if tf_config.get("cluster"):
+    _left_out("distribute coordinator of the Estimator")()
+  # pylint: disable=protected-access
+  config._distribute_coordinator_mode = None
+  config._init_distributed_setting_from_environment_var(tf_config)
+  config._maybe_overwrite_session_config_for_distributed_training()
+
+
+def _add_stand_ins():
+  """Stand-ins of all modules that the package imports and TensorFlow lacks."""
+  _stand_in("tensorflow.python.distribute.estimator_training",
+            init_run_config=_init_run_config,
+            should_run_distribute_coordinator=lambda config: False)
+  # Named in annotations, base classes and isinstance() of the TPU embedding,
+  # which this project does not use, and in a TPU's shutdown hooks.
+  names = ["TPUEmbedding", "EnqueueData", "TableConfig", "FeatureConfig"] + [
+      kind + "Parameters" for kind in (
+          "Adagrad", "Adam", "Ftrl", "Momentum", "ProximalAdagrad", "RMSProp",
+          "StochasticGradientDescent")]
+  _stand_in("tensorflow.python.tpu.tpu_embedding",
+            **{name: _left_out(name) for name in names})
+  _stand_in("tensorflow.python.tpu.tpu_embedding_gradient")
+  names = ["ShutdownLameWorkers", "ShutdownAllWorkers", "ResetComputation",
+           "GracefulShutdownHook", "start_worker_watchdog"]
+  _stand_in("tensorflow.python.tpu.session_support",
+            **{name: _left_out(name) for name in names})
+
+
+def _add_export_names():
+  """Lets the decorators of the package register their public names."""
+  exports = importlib.import_module("tensorflow.python.util.tf_export")
+  if hasattr(exports, "ESTIMATOR_API_NAME"):
+    return
+  exports.ESTIMATOR_API_NAME = "estimator"
+  for table, ending in ((exports.API_ATTRS, ""), (exports.API_ATTRS_V1, "_v1")):
+    # The same kind of pair as the other entries: where on a symbol its public
+    # names are noted, and where on a module its constants.
+    pair = type(table[exports.TENSORFLOW_API_NAME])
+    table["estimator"] = pair("_estimator_api_names" + ending,
+                              "_estimator_api_constants" + ending)
+
 
 def _load_estimator():
-  """The Estimator API of this TensorFlow, or one sentence on what to do."""
-  if not hasattr(tf, "estimator"):
-    raise ImportError(
-        "TensorFlow %s has no Estimator; install one from 1.15 to 2.15, such"
-        " as `pip install tensorflow==2.15.1` on Python 3.9 to 3.11" %
-        tf.__version__)
-  return tf.estimator
+  """The Estimator API (`tf.estimator` of 1.x) of this TensorFlow.
+
+  Returns:
+    module.
+
+  Raises:
+    UnsupportedTensorFlowError: this TensorFlow cannot work.
+  """
+  check_tensorflow(tf.__version__,
+                   importlib.util.find_spec("tensorflow_estimator") is not None)
+  if built_in_estimator():
+    return tf.estimator
+  _add_stand_ins()
+  _add_export_names()
+  try:
+    return importlib.import_module(
+        "tensorflow_estimator.python.estimator.api._v1.estimator")
+  except (ImportError, AttributeError) as error:
+    # Private names: a later TensorFlow may have dropped more of them.
+    raise UnsupportedTensorFlowError(
+        "the Estimator does not import on TensorFlow %s (%s); the newest that"
+        " it was tested on is 2.21: %s" % (
+            tf.__version__, error, _what_to_install())) from error
 
 
-estimator = _load_estimator()
+def _print_sentence_alone(kind, value, traceback):
+  """For `sys.excepthook`: a wrong TensorFlow is told without a traceback."""
+  if issubclass(kind, UnsupportedTensorFlowError):
+    sys.stderr.write("error: %s\n" % value)
+  else:
+    sys.__excepthook__(kind, value, traceback)
+
+
+try:
+  estimator = _load_estimator()
+except UnsupportedTensorFlowError:
+  # A script ends here; a program that imports this file can catch the error.
+  sys.excepthook = _print_sentence_alone
+  raise
+
+# Whether this TensorFlow trains on several machines (TF_CONFIG).
+HAS_MULTI_WORKER = built_in_estimator()
 
 
 def set_up_logging():
