@@ -33,6 +33,7 @@ import tensorflow.compat.v1 as tf
 
 # Some are imported for those who take them from here, as from BERT's modeling.
 from bert_utils import assert_rank  # noqa: F401
+from bert_utils import gather_indexes
 from bert_utils import get_assignment_map_from_checkpoint  # noqa: F401
 from bert_utils import get_shape_list
 from bert_utils import reshape_from_matrix
@@ -316,7 +317,8 @@ class BertModel(object):
   """
 
   def __init__(self, config, is_training, input_ids, input_mask=None,
-               token_type_ids=None, use_one_hot_embeddings=False, scope=None):
+               token_type_ids=None, use_one_hot_embeddings=False, scope=None,
+               output_positions=None):
     """Builds the graph of the model.
 
     Args:
@@ -330,6 +332,9 @@ class BertModel(object):
       use_one_hot_embeddings: bool; look tokens up by a matrix product with
         one-hot rows (faster on TPU) instead of `tf.gather`.
       scope: string, variable scope; default "bert".
+      output_positions: int32 Tensor [B, P], or None. Given, the last layer is
+        computed only where it is read: at the first token and at these
+        positions (`get_output_at_positions`). P may be 0.
 
     Raises:
       ValueError: the config is invalid or a tensor has another rank than 2.
@@ -359,11 +364,18 @@ class BertModel(object):
                                use_one_hot_embeddings)
       with tf.variable_scope("encoder"):
         self._build_encoder(config, input_mask)
+        self._has_positions = output_positions is not None
+        if self._has_positions:
+          first = tf.zeros([batch_size, 1], tf.int32)
+          self._read_output = self._last_layer(
+              tf.concat([first, output_positions], axis=1))  # [B, 1 + P, H]
+        else:
+          self._read_output = self.sequence_output  # [B, S, H]
 
       # A segment is represented by its first token, [CLS], passed through a
       # dense layer that is pre-trained with the segment-level task.
       with tf.variable_scope("pooler"):
-        first_token_tensor = tf.squeeze(self.sequence_output[:, 0:1, :],
+        first_token_tensor = tf.squeeze(self._read_output[:, 0:1, :],
                                         axis=1)  # [B, H]
         self.pooled_output = dense(
             first_token_tensor, config.hidden_size, tf.tanh,
@@ -400,30 +412,59 @@ class BertModel(object):
         dropout_prob=config.hidden_dropout_prob)
 
   def _build_encoder(self, config, input_mask):
-    """Sets `all_encoder_layers` and `sequence_output`."""
+    """Builds all layers but the last; sets what builds that one."""
     input_tensor = self.embedding_output
     if input_tensor.shape.as_list()[-1] != config.hidden_size:
       mapped = dense(reshape_to_matrix(input_tensor), config.hidden_size, None,
                      config.initializer_range, "embedding_hidden_mapping_in")
       input_tensor = reshape_from_matrix(mapped, get_shape_list(input_tensor))
-    self.all_encoder_layers = _encoder(
+    self._earlier_layers, last_layer = _encoder(
         config.ln_type, layer_scopes(config), input_tensor,
         _mask_to_bias(tf.expand_dims(input_mask, axis=1)),
         config.num_attention_heads, config.intermediate_size,
         get_activation(config.hidden_act), config.hidden_dropout_prob,
         config.attention_probs_dropout_prob, config.initializer_range)
+    self._last_layer, self._sequence_output = last_layer, None
     if config.final_layer_norm:
-      self.all_encoder_layers[-1] = layer_norm(
-          self.all_encoder_layers[-1], name="final_layer_norm")
-    self.sequence_output = self.all_encoder_layers[-1]
+      with tf.variable_scope("final_layer_norm"):
+        weights = _norm_variables(config.hidden_size)
+      self._last_layer = lambda positions=None: _normalize(
+          last_layer(positions), weights)
+
+  @property
+  def sequence_output(self):
+    """As `get_sequence_output`."""
+    if self._sequence_output is None:
+      self._sequence_output = self._last_layer()
+    return self._sequence_output
+
+  @property
+  def all_encoder_layers(self):
+    """As `get_all_encoder_layers`."""
+    return self._earlier_layers + [self.sequence_output]
 
   def get_pooled_output(self):
     """Float Tensor [B, H]: the first token through the pooler."""
     return self.pooled_output
 
   def get_sequence_output(self):
-    """Float Tensor [B, S, H]: the output of the last layer."""
+    """Float Tensor [B, S, H]: the output of the last layer.
+
+    With `output_positions`, the first call builds what they left out (with
+    draws of its own where there is dropout).
+    """
     return self.sequence_output
+
+  def get_output_at_positions(self):
+    """Float Tensor [B, P, H]: the last layer's at `output_positions`.
+
+    Raises:
+      ValueError: the model was built without them.
+    """
+    if not self._has_positions:
+      raise ValueError("get_output_at_positions needs a model that was built"
+                       " with output_positions, found None")
+    return self._read_output[:, 1:]
 
   def get_all_encoder_layers(self):
     """List of float Tensors [B, S, H]: the output of every layer.
@@ -913,9 +954,10 @@ def _public_transformer(ln_type, shared_type, input_tensor, attention_mask,
                      " %d" % (hidden_size, num_attention_heads))
   _check_choice("shared_type", shared_type, SHARED_TYPES)
   bias = None if attention_mask is None else _mask_to_bias(attention_mask)
-  layers = _encoder(
+  layers, last_layer = _encoder(
       ln_type, _zh_layers(num_hidden_layers, shared_type), input_tensor, bias,
       num_attention_heads, *encoder_args)
+  layers.append(last_layer())
   return layers if do_return_all_layers else layers[-1]
 
 
@@ -969,26 +1011,62 @@ def _zh_layers(num_layers, shared_type):
   return layers
 
 
-class _ScopeVariables(object):
-  """Creates the variables of a scope once and hands them out again."""
+# A layer's weights, each a Dense or a Norm. Query, key and value stand side by
+# side: one product, not three.
+LayerWeights = collections.namedtuple(
+    "LayerWeights", ["qkv", "attention_output", "attention_norm",
+                     "intermediate", "output", "output_norm"])
 
-  def __init__(self):
-    self._created = {}
+# What is the same for all layers.
+_LayerOptions = collections.namedtuple(
+    "_LayerOptions", ["ln_type", "num_heads", "activation", "hidden_dropout",
+                      "attention_dropout", "adapter_fn"])
 
-  def get(self, scope, create_fn, *args):
-    """The variables that `create_fn(*args)` makes in the scope."""
-    key = (scope, create_fn)
-    if key not in self._created:
+
+def _encoder_weights(ln_type, layer_scopes, width, intermediate_size,
+                     initializer_range, dtype):
+  """Creates the variables of all layers; shared ones are prepared once.
+
+  Returns:
+    List of LayerWeights, one a layer.
+  """
+  created = {}
+
+  def in_scope(scope, create_fn, *args):
+    if scope not in created:
       with tf.variable_scope(scope):
-        self._created[key] = create_fn(*args)
-    return self._created[key]
+        created[scope] = create_fn(*args)
+    return created[scope]
 
+  def qkv():
+    query, key, value = _attention_variables(
+        width, width, width, initializer_range, dtype)
+    return Dense(tf.concat([query.kernel, key.kernel, value.kernel], axis=1),
+                 tf.concat([query.bias, key.bias, value.bias], axis=0))
 
-def _joined_attention_variables(width, initializer_range, dtype):
-  """Query, key and value side by side: one product, not three."""
-  weights = _attention_variables(width, width, width, initializer_range, dtype)
-  return Dense(tf.concat([w.kernel for w in weights], axis=1),
-               tf.concat([w.bias for w in weights], axis=0))
+  def dense_in(scope, input_width, units):
+    return in_scope(scope, _dense_variables, input_width, units,
+                    initializer_range, dtype)
+
+  layers = []
+  for scopes in layer_scopes:
+    weights = {}
+    # The order in which a reader of the graph meets them, as in the peers.
+    for names in (("attention_norm", "qkv", "attention_output"),
+                  ("output_norm", "intermediate", "output")):
+      for name in names if ln_type == "preln" else names[1:] + names[:1]:
+        scope = scopes.attention_self if name == "qkv" else getattr(
+            scopes, name)
+        if name == "qkv":
+          weights[name] = in_scope(scope, qkv)
+        elif name.endswith("norm"):
+          weights[name] = in_scope(scope, _norm_variables, width)
+        else:
+          weights[name] = dense_in(
+              scope, intermediate_size if name == "output" else width,
+              intermediate_size if name == "intermediate" else width)
+    layers.append(LayerWeights(**weights))
+  return layers
 
 
 def _encoder(ln_type, layer_scopes, input_tensor, attention_bias,
@@ -1005,55 +1083,102 @@ def _encoder(ln_type, layer_scopes, input_tensor, attention_bias,
     The others: see `transformer_model`.
 
   Returns:
-    List of float Tensors [B, S, H], one a layer.
+    (list of float Tensors [B, S, H], of every layer but the last,
+     function that builds the last layer: None -> float Tensor [B, S, H],
+     or int32 Tensor [B, F] of the positions that are read -> [B, F, H]).
   """
-  input_shape = get_shape_list(input_tensor, expected_rank=3)
-  batch_size, seq_length, width = input_shape
-  dtype = input_tensor.dtype.base_dtype
-  variables = _ScopeVariables()
+  batch_size, seq_length, width = get_shape_list(input_tensor, expected_rank=3)
+  layers = _encoder_weights(ln_type, layer_scopes, width, intermediate_size,
+                            initializer_range, input_tensor.dtype.base_dtype)
+  options = _LayerOptions(
+      ln_type, num_attention_heads, intermediate_act_fn, hidden_dropout_prob,
+      attention_probs_dropout_prob, adapter_fn)
 
-  def dense_in(scope, tensor, input_width, units, activation=None):
-    return _project(
-        tensor,
-        variables.get(scope, _dense_variables, input_width, units,
-                      initializer_range, dtype),
-        activation)
-
-  def attention_block(tensor, scopes):
-    joined = variables.get(scopes.attention_self, _joined_attention_variables,
-                           width, initializer_range, dtype)
-    query, key, value = _split_heads(
-        _project(tensor, joined), batch_size, seq_length, 3,
-        num_attention_heads, width // num_attention_heads)
-    context = _attend(query, key, value, attention_bias,
-                      attention_probs_dropout_prob)
-    return dense_in(scopes.attention_output, context, width, width)
-
-  def feed_forward_block(tensor, scopes):
-    intermediate = dense_in(scopes.intermediate, tensor, width,
-                            intermediate_size, intermediate_act_fn)
-    return dense_in(scopes.output, intermediate, intermediate_size, width)
-
-  def residual(tensor, block, scopes, norm_scope, layer_idx, part):
-    def norm(x):
-      return _normalize(x, variables.get(norm_scope, _norm_variables, width))
-
-    block_input = norm(tensor) if ln_type == "preln" else tensor
-    output = dropout(block(block_input, scopes), hidden_dropout_prob)
-    output = tensor + _adapt(output, adapter_fn, layer_idx, part)
-    return norm(output) if ln_type == "postln" else output
+  def run_layer(index, tensor, positions=None):
+    with tf.name_scope("layer_%d" % index):
+      return _layer(options, index, tensor, attention_bias, layers[index],
+                    [batch_size, seq_length], positions)
 
   # A matrix all the way: reshapes cost little on CPU and GPU, much on TPU.
   tensor = reshape_to_matrix(input_tensor)  # [B * S, H]
-  all_layer_outputs = []
-  for layer_idx, scopes in enumerate(layer_scopes):
-    with tf.name_scope("layer_%d" % layer_idx):
-      tensor = residual(tensor, attention_block, scopes,
-                        scopes.attention_norm, layer_idx, "attention")
-      tensor = residual(tensor, feed_forward_block, scopes,
-                        scopes.output_norm, layer_idx, "output")
-      all_layer_outputs.append(reshape_from_matrix(tensor, input_shape))
-  return all_layer_outputs
+  outputs = []
+  for index in range(len(layers) - 1):
+    tensor = run_layer(index, tensor)
+    outputs.append(tf.reshape(tensor, [batch_size, seq_length, width]))
+
+  def last_layer(positions=None):
+    length = seq_length if positions is None else get_shape_list(positions)[1]
+    output = run_layer(len(layers) - 1, tensor, positions)
+    return tf.reshape(output, [batch_size, length, width])
+
+  return outputs, last_layer
+
+
+def _layer(options, layer_idx, tensor, attention_bias, weights, shape,
+           positions=None):
+  """One layer: attention and feed-forward, a norm and a residual sum each.
+
+  Args:
+    options: _LayerOptions.
+    layer_idx: int, for the adapter.
+    tensor: float Tensor [B * S, H].
+    attention_bias: float32 Tensor [B, 1, S or 1, S], or None.
+    weights: LayerWeights.
+    shape: [B, S].
+    positions: int32 Tensor [B, F], at which the output is read, or None.
+
+  Returns:
+    float Tensor [B * S, H], or [B * F, H].
+  """
+  def before(x, norm):
+    return _normalize(x, norm) if options.ln_type == "preln" else x
+
+  def after(x, projection, norm, part):
+    projection = dropout(projection, options.hidden_dropout)
+    x += _adapt(projection, options.adapter_fn, layer_idx, part)
+    return _normalize(x, norm) if options.ln_type == "postln" else x
+
+  block_input = before(tensor, weights.attention_norm)
+  context = _self_attention(options, block_input, attention_bias, weights.qkv,
+                            shape, positions)
+  if positions is not None:
+    tensor = _gather_rows(tensor, shape, positions)
+  tensor = after(tensor, _project(context, weights.attention_output),
+                 weights.attention_norm, "attention")
+  intermediate = _project(before(tensor, weights.output_norm),
+                          weights.intermediate, options.activation)
+  return after(tensor, _project(intermediate, weights.output),
+               weights.output_norm, "output")
+
+
+def _self_attention(options, tensor, attention_bias, qkv, shape,
+                    positions=None):
+  """Attention of a sequence to itself; arguments as of `_layer`.
+
+  Returns:
+    float Tensor [B * S, H], or [B * F, H] where there are positions.
+  """
+  batch_size, seq_length = shape
+  width = get_shape_list(tensor)[-1]
+  sizes = options.num_heads, width // options.num_heads
+  if positions is None:
+    query, key, value = _split_heads(_project(tensor, qkv), batch_size,
+                                     seq_length, 3, *sizes)
+  else:
+    query, = _split_heads(
+        _project(_gather_rows(tensor, shape, positions),
+                 Dense(qkv.kernel[:, :width], qkv.bias[:width])),
+        batch_size, get_shape_list(positions)[1], 1, *sizes)
+    key, value = _split_heads(
+        _project(tensor, Dense(qkv.kernel[:, width:], qkv.bias[width:])),
+        batch_size, seq_length, 2, *sizes)
+  return _attend(query, key, value, attention_bias, options.attention_dropout)
+
+
+def _gather_rows(matrix, shape, positions):
+  """Rows [B * F, H] of a matrix [B * S, H] at the positions [B, F]."""
+  return gather_indexes(
+      tf.reshape(matrix, shape + [get_shape_list(matrix)[-1]]), positions)
 
 
 def _adapt(projection, adapter_fn, layer_idx, part):

@@ -76,13 +76,16 @@ def create_model(bert_config, is_training, input_ids, input_mask, segment_ids,
     ClassifierOutput: loss (mean, scalar) and per_example_loss [B], both None
     without labels; logits and probabilities [B, num_labels].
   """
+  batch_size = bert_utils.get_shape_list(input_ids)[0]
   model = modeling.BertModel(
       config=bert_config,
       is_training=is_training,
       input_ids=input_ids,
       input_mask=input_mask,
       token_type_ids=segment_ids,
-      use_one_hot_embeddings=use_one_hot_embeddings)
+      use_one_hot_embeddings=use_one_hot_embeddings,
+      # Only the first token is read.
+      output_positions=tf.zeros([batch_size, 0], tf.int32))
   output_layer = model.get_pooled_output()
   output_weights = tf.get_variable(
       "output_weights", [num_labels, bert_config.hidden_size],

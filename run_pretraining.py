@@ -59,26 +59,33 @@ def _head_output(loss, per_example_loss, logits):
 
 def get_masked_lm_output(bert_config, input_tensor, output_weights,
                          project_weights, positions, label_ids,
-                         label_weights):
+                         label_weights, num_predictions=None):
   """Loss and log probabilities of the masked language model.
 
   Only the masked positions go through the vocabulary-sized product.
 
   Args:
     bert_config: BertConfig.
-    input_tensor: float Tensor [B, S, H], the encoder's output.
+    input_tensor: float Tensor [B, S, H], the encoder's output; [B, P, H], what
+      it is at the positions, where these are None.
     output_weights: Variable [V, E], the token embeddings.
     project_weights: Variable [E, H], their projection; None where the layout
       has none: the head's dense layer then leads to the columns of the table.
-    positions: int32 Tensor [B, P].
+    positions: int32 Tensor [B, P], or None.
     label_ids: int32 Tensor [B, P].
     label_weights: float Tensor [B, P], 1 for predictions, 0 for padding.
+    num_predictions: float Tensor [], number of predictions that the loss is a
+      mean over, where this batch is a part of a larger one; default the sum of
+      the weights.
 
   Returns:
     HeadOutput: loss (weighted mean, scalar), per_example_loss [B * P],
     log_probs [B * P, V].
   """
-  input_tensor = gather_indexes(input_tensor, positions)  # [B * P, H]
+  if positions is None:
+    input_tensor = bert_utils.reshape_to_matrix(input_tensor)  # [B * P, H]
+  else:
+    input_tensor = gather_indexes(input_tensor, positions)
   units = bert_config.hidden_size
   if project_weights is None:
     units = output_weights.shape.as_list()[1]
@@ -105,12 +112,15 @@ def get_masked_lm_output(bert_config, input_tensor, output_weights,
   per_example_loss = tf.nn.sparse_softmax_cross_entropy_with_logits(
       labels=label_ids, logits=logits)
   # Padded predictions weigh nothing; all may be padding.
+  if num_predictions is None:
+    num_predictions = tf.reduce_sum(label_weights)
   loss = (tf.reduce_sum(label_weights * per_example_loss) /
-          (tf.reduce_sum(label_weights) + 1e-5))
+          (num_predictions + 1e-5))
   return _head_output(loss, per_example_loss, logits)
 
 
-def get_next_sentence_output(bert_config, input_tensor, labels, weights=None):
+def get_next_sentence_output(bert_config, input_tensor, labels, weights=None,
+                             num_examples=None):
   """Loss and log probabilities of the sentence-pair task.
 
   Args:
@@ -118,6 +128,9 @@ def get_next_sentence_output(bert_config, input_tensor, labels, weights=None):
     input_tensor: float Tensor [B, H], the pooled output.
     labels: int32 Tensor [B] or [B, 1]; 0 in order, 1 swapped (or random).
     weights: float Tensor [B], weight of each example; default ones.
+    num_examples: float Tensor [], number of examples that the loss is a mean
+      over, where this batch is a part of a larger one; default the sum of the
+      weights.
 
   Returns:
     HeadOutput: loss (mean, scalar), per_example_loss [B],
@@ -135,10 +148,11 @@ def get_next_sentence_output(bert_config, input_tensor, labels, weights=None):
   per_example_loss = tf.nn.sparse_softmax_cross_entropy_with_logits(
       labels=tf.reshape(labels, [-1]), logits=logits)
   if weights is None:
-    loss = tf.reduce_mean(per_example_loss)
-  else:
-    loss = (tf.reduce_sum(weights * per_example_loss) /
-            tf.maximum(tf.reduce_sum(weights), 1.0))
+    weights = tf.ones_like(per_example_loss)
+  if num_examples is None:
+    num_examples = tf.reduce_sum(weights)
+  loss = (tf.reduce_sum(weights * per_example_loss) /
+          tf.maximum(num_examples, 1.0))
   return _head_output(loss, per_example_loss, logits)
 
 
@@ -233,10 +247,11 @@ def model_fn_builder(bert_config, init_checkpoint, learning_rate,
         input_ids=features["input_ids"],
         input_mask=features["input_mask"],
         token_type_ids=features["segment_ids"],
-        use_one_hot_embeddings=use_one_hot_embeddings)
+        use_one_hot_embeddings=use_one_hot_embeddings,
+        output_positions=features["masked_lm_positions"])
     masked_lm = get_masked_lm_output(
-        bert_config, model.get_sequence_output(), model.get_embedding_table(),
-        model.get_embedding_table_2(), features["masked_lm_positions"],
+        bert_config, model.get_output_at_positions(),
+        model.get_embedding_table(), model.get_embedding_table_2(), None,
         features["masked_lm_ids"], features["masked_lm_weights"])
     next_sentence = get_next_sentence_output(
         bert_config, model.get_pooled_output(),
