@@ -162,6 +162,7 @@ def model_fn_builder(bert_config, num_labels, init_checkpoint, learning_rate,
                 tf.cast(tf.equal(predicted, label_ids), tf.float32)),
             "learning_rate": train.learning_rate,
             "gradient_norm": train.gradient_norm})
+        training_hooks.publish_lengths(features["input_mask"])
       return spec_class(mode=mode, loss=output.loss, train_op=train.train_op,
                         scaffold_fn=scaffold_fn)
 

@@ -276,6 +276,7 @@ def model_fn_builder(bert_config, init_checkpoint, learning_rate,
       logged.update(loss=total_loss, learning_rate=train.learning_rate,
                     gradient_norm=train.gradient_norm)
       training_hooks.publish(logged)
+      training_hooks.publish_lengths(features["input_mask"])
     return estimator_utils.estimator.tpu.TPUEstimatorSpec(
         mode=mode, loss=total_loss, train_op=train.train_op,
         scaffold_fn=scaffold_fn)

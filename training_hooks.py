@@ -511,7 +511,7 @@ class BestCheckpoint(object):
     self._metric = metric
     self._patience = patience
     self._state = {"metric": metric, "value": None, "step": None,
-                   "last_step": -1, "evaluations_since": 0}
+                   "last_step": 0, "evaluations_since": 0}
     if tf.gfile.Exists(self._path):
       with tf.gfile.GFile(self._path, "r") as reader:
         self._state = json.loads(reader.read())
@@ -523,7 +523,7 @@ class BestCheckpoint(object):
 
   @property
   def last_step(self):
-    """The step that was evaluated last; -1 for none."""
+    """The step that was evaluated last; 0 for none."""
     return self._state["last_step"]
 
   def should_stop(self):
