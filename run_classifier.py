@@ -59,7 +59,9 @@ ClassifierOutput = collections.namedtuple(
 
 
 def create_model(bert_config, is_training, input_ids, input_mask, segment_ids,
-                 labels, num_labels, use_one_hot_embeddings):
+                 labels, num_labels, use_one_hot_embeddings,
+                 compute_dtype=tf.float32, dropout_seed=None,
+                 recompute_activations=False):
   """Builds encoder and classification head.
 
   Args:
@@ -71,6 +73,10 @@ def create_model(bert_config, is_training, input_ids, input_mask, segment_ids,
     labels: int32 Tensor [B], or None when predicting.
     num_labels: int.
     use_one_hot_embeddings: bool.
+    compute_dtype: type of the encoder's products, see `modeling.BertModel`;
+      so are the two below.
+    dropout_seed: int32 Tensor [2], or None.
+    recompute_activations: bool.
 
   Returns:
     ClassifierOutput: loss (mean, scalar) and per_example_loss [B], both None
@@ -84,8 +90,11 @@ def create_model(bert_config, is_training, input_ids, input_mask, segment_ids,
       input_mask=input_mask,
       token_type_ids=segment_ids,
       use_one_hot_embeddings=use_one_hot_embeddings,
+      compute_dtype=compute_dtype,
       # Only the first token is read.
-      output_positions=tf.zeros([batch_size, 0], tf.int32))
+      output_positions=tf.zeros([batch_size, 0], tf.int32),
+      dropout_seed=dropout_seed,
+      recompute_activations=recompute_activations)
   output_layer = model.get_pooled_output()
   output_weights = tf.get_variable(
       "output_weights", [num_labels, bert_config.hidden_size],
@@ -97,9 +106,10 @@ def create_model(bert_config, is_training, input_ids, input_mask, segment_ids,
       # No norm stands behind the last pre-LN layer: albert_zh has it here.
       output_layer = layer_norm(output_layer)
     if is_training:
-      output_layer = modeling.dropout(output_layer, 0.1)
-    logits = tf.matmul(output_layer, output_weights, transpose_b=True)
-    logits = tf.cast(tf.nn.bias_add(logits, output_bias), tf.float32)
+      output_layer = modeling.dropout(output_layer, 0.1, dropout_seed, -1)
+    logits = tf.matmul(output_layer, tf.cast(output_weights, tf.float32),
+                       transpose_b=True)
+    logits = tf.nn.bias_add(logits, tf.cast(output_bias, tf.float32))
     probabilities = tf.nn.softmax(logits, axis=-1)
     if labels is None:
       return ClassifierOutput(None, None, logits, probabilities)

@@ -101,11 +101,14 @@ def get_masked_lm_output(bert_config, input_tensor, output_weights,
         initializer=tf.zeros_initializer())
     if project_weights is not None:
       # Back through the projection of the token embeddings.
-      input_tensor = tf.matmul(input_tensor, project_weights,
-                               transpose_b=True)  # [B * P, E]
-    logits = tf.matmul(input_tensor, output_weights,
-                       transpose_b=True)  # [B * P, V]
-    logits = tf.cast(tf.nn.bias_add(logits, output_bias), tf.float32)
+      input_tensor = tf.matmul(
+          input_tensor, tf.cast(project_weights, input_tensor.dtype),
+          transpose_b=True)  # [B * P, E]
+    logits = tf.matmul(
+        input_tensor, tf.cast(output_weights, input_tensor.dtype),
+        transpose_b=True)  # [B * P, V]
+    logits = tf.nn.bias_add(tf.cast(logits, tf.float32),
+                            tf.cast(output_bias, tf.float32))
 
   label_ids = tf.reshape(label_ids, [-1])
   label_weights = tf.cast(tf.reshape(label_weights, [-1]), tf.float32)
@@ -143,8 +146,11 @@ def get_next_sentence_output(bert_config, input_tensor, labels, weights=None,
             bert_config.initializer_range))
     output_bias = tf.get_variable("output_bias", [2],
                                   initializer=tf.zeros_initializer())
-  logits = tf.matmul(input_tensor, output_weights, transpose_b=True)
-  logits = tf.cast(tf.nn.bias_add(logits, output_bias), tf.float32)
+  # So few products: float32 whatever the model computes in.
+  logits = tf.nn.bias_add(
+      tf.matmul(tf.cast(input_tensor, tf.float32),
+                tf.cast(output_weights, tf.float32), transpose_b=True),
+      tf.cast(output_bias, tf.float32))
   per_example_loss = tf.nn.sparse_softmax_cross_entropy_with_logits(
       labels=tf.reshape(labels, [-1]), logits=logits)
   if weights is None:

@@ -610,7 +610,7 @@ def test_the_full_last_layer_is_built_for_who_asks_and_once(graph):
 
   def matrices():
     return [op.outputs[0].shape.as_list() for op in graph.get_operations()
-            if op.type == "MatMul" and op.name.startswith("bert/encoder")]
+            if op.type == "MatMul"]
 
   # 2 sequences of 5 tokens; of the last layer 1 + 3 tokens each.
   before = matrices()
