@@ -35,6 +35,7 @@ from classifier_utils import InputExample  # noqa: F401
 from classifier_utils import InputFeatures  # noqa: F401
 from classifier_utils import PaddingInputExample
 import estimator_utils
+import input_utils
 import modeling
 from modeling import layer_norm
 import optimization
@@ -191,6 +192,7 @@ def model_fn_builder(bert_config, num_labels, init_checkpoint, learning_rate,
     if not use_tpu:
       training_hooks.publish(
           estimator_utils.add_train_scalars(dict(train.sums), train))
+      training_hooks.publish_lengths(features["input_mask"])
     return spec_class(mode=modes.TRAIN, loss=train.loss,
                       train_op=train.train_op, scaffold_fn=scaffold_fn)
 
@@ -286,19 +288,33 @@ def _to_int32(features):
           for name, tensor in features.items()}
 
 
+# What is cropped to the longest sequence of a batch.
+_SEQUENCES = ("input_ids", "input_mask", "segment_ids")
+
+# Classification data are small: the whole set is shuffled.
+_SHUFFLED_EXAMPLES = 100000
+
+
 def file_based_input_fn_builder(input_file, seq_length, is_training,
-                                drop_remainder, seed=None):
+                                drop_remainder, seed=None, start_step=0,
+                                bucket_by_length=False, record_count=None):
   """Creates an `input_fn` that reads a feature file.
 
   Args:
     input_file: path.
     seq_length: int, S.
-    is_training: bool; shuffles and repeats for ever.
+    is_training: bool; shuffles and repeats for ever, in full batches, see
+      `input_utils.train_batches`. Otherwise every record comes once, in order.
     drop_remainder: bool; a TPU needs full batches.
-    seed: int or None, for shuffling.
+    seed: int, for shuffling; None is another order each time.
+    start_step: int, or a function that returns it when the input is built: how
+      many steps the training has made.
+    bucket_by_length: bool; batches are cropped to their longest sequence (S is
+      then a multiple of 16), those of training are made of similar lengths.
+    record_count: int, how many there are; None counts when need be.
 
   Returns:
-    function of params (with "batch_size").
+    function of params (with "batch_size", of each replica) and input_context.
   """
   sequence = tf.FixedLenFeature([seq_length], tf.int64)
   scalar = tf.FixedLenFeature([], tf.int64)
@@ -306,47 +322,81 @@ def file_based_input_fn_builder(input_file, seq_length, is_training,
            "segment_ids": sequence, "label_ids": scalar,
            "is_real_example": scalar}
 
-  def input_fn(params):
-    dataset = tf.data.TFRecordDataset(input_file)
-    if is_training:
-      dataset = dataset.shuffle(100000, seed=seed).repeat()
-    dataset = dataset.batch(params["batch_size"],
-                            drop_remainder=drop_remainder)
-    return dataset.map(
-        lambda records: _to_int32(tf.parse_example(records, specs)),
-        num_parallel_calls=2).prefetch(2)
+  def parse(records):
+    features = _to_int32(tf.parse_example(records, specs))
+    if bucket_by_length:
+      return input_utils.crop(features, _SEQUENCES)
+    return features
+
+  def lengths(records):
+    return input_utils.sequence_lengths(tf.parse_example(
+        records, {"input_mask": sequence})["input_mask"])
+
+  def input_fn(params, input_context=None):
+    batch_size = params["batch_size"]
+    if not is_training:
+      return tf.data.TFRecordDataset(input_file).batch(
+          batch_size, drop_remainder=drop_remainder).map(
+              parse, num_parallel_calls=2).prefetch(2)
+    worker = input_utils.find_worker(input_context)
+    counts = ([record_count] if record_count else
+              input_utils.count_records([input_file]))
+    stream_seed = input_utils.any_seed(seed)
+    return input_utils.train_batches(
+        input_utils.file_epochs([input_file], counts, stream_seed, worker,
+                                shuffle_records=_SHUFFLED_EXAMPLES),
+        parse, stream_seed, batch_size, worker.num_replicas,
+        start_step() if callable(start_step) else start_step,
+        num_cpu_threads=2, lengths=lengths if bucket_by_length else None)
 
   return input_fn
 
 
 def input_fn_builder(features, seq_length, is_training, drop_remainder,
-                     seed=None):
+                     seed=None, start_step=0, bucket_by_length=False):
   """Creates an `input_fn` from a list of InputFeatures; see above.
 
   Args:
     features: list of InputFeatures.
     seq_length: int, S.
-    is_training: bool; shuffles and repeats for ever.
+    is_training: bool; shuffles and repeats for ever, in full batches.
     drop_remainder: bool; a TPU needs full batches.
-    seed: int or None, for shuffling.
+    seed: int, for shuffling; None is another order each time.
+    start_step: int or a function that returns it.
+    bucket_by_length: bool.
 
   Returns:
-    function of params (with "batch_size").
+    function of params (with "batch_size", of each replica) and input_context.
   """
-  sequences = {
+  arrays = {
       name: np.array([getattr(f, name) for f in features],
                      np.int32).reshape(-1, seq_length)
-      for name in ("input_ids", "input_mask", "segment_ids")}
-  scalars = {
-      "label_ids": np.array([f.label_id for f in features], np.int32),
-      "is_real_example": np.array([f.is_real_example for f in features],
-                                  np.int32)}
+      for name in _SEQUENCES}
+  arrays["label_ids"] = np.array([f.label_id for f in features], np.int32)
+  arrays["is_real_example"] = np.array([f.is_real_example for f in features],
+                                       np.int32)
 
-  def input_fn(params):
-    dataset = tf.data.Dataset.from_tensor_slices(dict(sequences, **scalars))
-    if is_training:
-      dataset = dataset.shuffle(max(1, len(features)), seed=seed).repeat()
-    return dataset.batch(params["batch_size"], drop_remainder=drop_remainder)
+  def load(indices):
+    batch = {name: tf.gather(tf.constant(array), indices)
+             for name, array in arrays.items()}
+    return input_utils.crop(batch, _SEQUENCES) if bucket_by_length else batch
+
+  def lengths(indices):
+    return input_utils.sequence_lengths(
+        tf.gather(tf.constant(arrays["input_mask"]), indices))
+
+  def input_fn(params, input_context=None):
+    batch_size = params["batch_size"]
+    if not is_training:
+      return tf.data.Dataset.range(len(features)).batch(
+          batch_size, drop_remainder=drop_remainder).map(load)
+    worker = input_utils.find_worker(input_context)
+    stream_seed = input_utils.any_seed(seed)
+    return input_utils.train_batches(
+        input_utils.index_epochs(len(features), stream_seed, worker), load,
+        stream_seed, batch_size, worker.num_replicas,
+        start_step() if callable(start_step) else start_step,
+        num_cpu_threads=2, lengths=lengths if bucket_by_length else None)
 
   return input_fn
 
@@ -371,6 +421,7 @@ class ClassifierRun(object):
             options.do_export):
       raise ValueError("at least one of --do_train, --do_eval, --do_predict"
                        " and --do_export must be given")
+    input_utils.check_bucket_flags(options)
     self.export_dir = options.export_dir or os.path.join(options.output_dir,
                                                          EXPORT_FOLDER)
     if options.do_export:
@@ -535,31 +586,41 @@ def read_classifier(folder):
 
 
 def train(run, tpu_estimator):
-  """Trains for the epochs asked for."""
+  """Trains for the epochs asked for.
+
+  Raises:
+    InputError: there is nothing to train, nor to do afterwards.
+    Stopped: a signal has ended the training.
+  """
   options = run.options
-  latest = tf.train.latest_checkpoint(options.output_dir)
-  step = checkpoint_utils.checkpoint_step(latest) if latest else 0
-  tf.logging.info(
-      "***** Running training from %s, step %d, to step %d (warm-up %d): %d"
-      " examples, batch size %d *****",
-      latest or run.init_checkpoint or "initial weights", step,
-      run.num_train_steps, run.num_warmup_steps, len(run.examples["train"]),
-      options.train_batch_size)
-  feature_file = run.feature_file("train", options.train_batch_size)
+  step, latest = checkpoint_utils.latest_step(options.output_dir)
   if step >= run.num_train_steps:
-    tf.logging.warning(
-        "nothing to train: %s is at step %d already; give another --output_dir"
-        " for a new run", latest, step)
+    message = ("nothing to train: %s is at step %d already; give another"
+               " --output_dir for a new run" % (latest, step))
+    if not (options.do_eval or options.do_predict or options.do_export):
+      raise bert_utils.InputError(message)
+    tf.logging.warning(message)
     return
-  hooks = training_hooks.make_hooks(
-      LOGGED, options, run.num_train_steps, options.train_batch_size,
-      options.max_seq_length,
-      len(run.examples["train"]) / options.train_batch_size)
-  tpu_estimator.train(
-      input_fn=file_based_input_fn_builder(
-          feature_file, options.max_seq_length, is_training=True,
-          drop_remainder=True, seed=options.seed),
-      max_steps=run.num_train_steps, hooks=hooks)
+  feature_file = run.feature_file("train", options.train_batch_size)
+  num_examples = len(run.examples["train"])
+  hooks = [training_hooks.StartHook(training_hooks.describe_run(
+      latest, run.init_checkpoint, step, run.num_train_steps,
+      options.train_batch_size, num_examples, options.learning_rate,
+      options.optimizer, run.num_warmup_steps,
+      training_hooks.batch_parts(options)), step)]
+  with training_hooks.catch_signals() as interruption:
+    hooks += training_hooks.make_hooks(
+        LOGGED, options, run.num_train_steps, options.train_batch_size,
+        options.max_seq_length, num_examples / options.train_batch_size,
+        interruption, estimator_utils.is_chief())
+    tpu_estimator.train(
+        input_fn=file_based_input_fn_builder(
+            feature_file, options.max_seq_length, is_training=True,
+            drop_remainder=True, seed=options.seed, start_step=step,
+            bucket_by_length=options.bucket_by_length,
+            record_count=num_examples),
+        max_steps=run.num_train_steps, hooks=hooks)
+    interruption.exit(options.output_dir)
 
 
 def evaluate(run, tpu_estimator):
@@ -572,7 +633,8 @@ def evaluate(run, tpu_estimator):
   feature_file = run.feature_file("dev", options.eval_batch_size)
   input_fn = file_based_input_fn_builder(
       feature_file, options.max_seq_length, is_training=False,
-      drop_remainder=options.use_tpu)
+      drop_remainder=options.use_tpu,
+      bucket_by_length=options.bucket_by_length)
   steps = (-(-len(run.examples["dev"]) // options.eval_batch_size)
            if options.use_tpu else None)
   # Step 0 is the untrained head, which no user wants to predict with.
@@ -672,7 +734,9 @@ def _score(run, tpu_estimator, split, feature_file, checkpoint):
   for prediction in tpu_estimator.predict(
       file_based_input_fn_builder(
           feature_file, options.max_seq_length, is_training=False,
-          drop_remainder=options.use_tpu), checkpoint_path=checkpoint):
+          drop_remainder=options.use_tpu,
+          bucket_by_length=options.bucket_by_length),
+      checkpoint_path=checkpoint):
     if len(probabilities) == len(examples):
       break  # the rest is padding
     probabilities.append(prediction["probabilities"])
