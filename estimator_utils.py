@@ -634,6 +634,18 @@ def add_train_scalars(scalars, train):
   return scalars
 
 
+def spec_loss(loss):
+  """The loss for a spec: the Estimator adds up what the replicas have.
+
+  Args:
+    loss: float Tensor [], the whole step's, the same on each replica.
+
+  Returns:
+    float Tensor [].
+  """
+  return loss / tf.distribute.get_strategy().num_replicas_in_sync
+
+
 class WaitingHook(tf.train.SessionRunHook):
   """Says so in the log when a step takes very long: a worker may be gone.
 

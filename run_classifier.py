@@ -193,8 +193,9 @@ def model_fn_builder(bert_config, num_labels, init_checkpoint, learning_rate,
       training_hooks.publish(
           estimator_utils.add_train_scalars(dict(train.sums), train))
       training_hooks.publish_lengths(features["input_mask"])
-    return spec_class(mode=modes.TRAIN, loss=train.loss,
-                      train_op=train.train_op, scaffold_fn=scaffold_fn)
+    return spec_class(
+        mode=modes.TRAIN, loss=estimator_utils.spec_loss(train.loss),
+        train_op=train.train_op, scaffold_fn=scaffold_fn)
 
   def model_fn(features, labels, mode, params):
     """Builds the graph of one mode."""

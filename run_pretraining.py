@@ -322,8 +322,9 @@ def model_fn_builder(bert_config, init_checkpoint, learning_rate,
       training_hooks.publish(estimator_utils.add_train_scalars(logged, train))
       training_hooks.publish_lengths(features["input_mask"])
     return estimator_utils.estimator.tpu.TPUEstimatorSpec(
-        mode=estimator_utils.estimator.ModeKeys.TRAIN, loss=train.loss,
-        train_op=train.train_op, scaffold_fn=scaffold_fn)
+        mode=estimator_utils.estimator.ModeKeys.TRAIN,
+        loss=estimator_utils.spec_loss(train.loss), train_op=train.train_op,
+        scaffold_fn=scaffold_fn)
 
   def model_fn(features, labels, mode, params):
     """Builds the graph of one mode."""

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import types
+from unittest import mock
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -90,8 +91,16 @@ def make_model_fn(task, steps, optimizer, config, **options):
 
 
 def train(output_dir, task="pretraining", steps=10, optimizer="lamb",
-          strategy=None, config=(), seed=3, **options):
-  """Trains and returns what the published scalars were, a dict a step."""
+          strategy=None, config=(), seed=3, head_dropout=False, **options):
+  """Trains and returns what the published scalars were, a dict a step.
+
+  The classifier's head has a dropout that no config switches off.
+  """
+  if task == "classifier" and not head_dropout:
+    with mock.patch.object(run_classifier.modeling, "dropout",
+                           lambda tensor, *unused_args: tensor):
+      return train(output_dir, task, steps, optimizer, strategy, config, seed,
+                   True, **options)
   settings = types.SimpleNamespace(
       use_tpu=False, tpu_name=None, master=None, log_steps=1, seed=seed,
       output_dir=str(output_dir), save_checkpoints_steps=1000,

@@ -1,5 +1,6 @@
 """However a batch is spread over devices and parts, the result is one."""
 
+import glob
 import json
 import os
 import socket
@@ -36,6 +37,13 @@ def assert_same_run(left, right, left_steps, right_steps):
   assert len(left_steps) == len(right_steps) == 10
   for one, other in zip(left_steps, right_steps):
     assert one == pytest.approx(other, rel=1e-4, abs=1e-6)
+
+
+def first_loss(output_dir):
+  """The loss of the first step that the Estimator itself wrote for charts."""
+  path, = glob.glob(os.path.join(str(output_dir), "events*"))
+  return [value.simple_value for event in tf.train.summary_iterator(path)
+          for value in event.summary.value if value.tag == "loss"][0]
 
 
 def two_devices():
@@ -77,6 +85,8 @@ def test_two_replicas(plain, tmp_path, task, optimizer):
   found = distributed_run.train(tmp_path, task, optimizer=optimizer,
                                 strategy=two_devices())
   assert_same_run(tmp_path, path, found, steps)
+  assert first_loss(tmp_path) == pytest.approx(first_loss(path), rel=1e-5)
+  assert first_loss(path) == pytest.approx(steps[0]["loss"], rel=1e-5)
 
 
 @pytest.mark.parametrize("task,optimizer,parts", [
@@ -141,4 +151,66 @@ needs_multi_worker = pytest.mark.skipif(
 def test_two_workers(plain, tmp_path, parts):
   path, steps = plain()
   found = run_workers(tmp_path, gradient_accumulation_steps=parts)
+  assert_same_run(tmp_path, path, found, steps)
+
+
+# ------------------------------------------------- precision, memory, dropout
+
+DROPOUT = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.2}
+
+
+def test_dropout_of_a_run_that_goes_on(tmp_path):
+  whole = distributed_run.train(tmp_path / "whole", steps=4, config=DROPOUT,
+                                gradient_accumulation_steps=2)
+  again = distributed_run.train(tmp_path / "again", steps=4, config=DROPOUT,
+                                gradient_accumulation_steps=2)
+  other = distributed_run.train(tmp_path / "other", steps=4, config=DROPOUT)
+  assert whole == again
+  assert whole[0] != other[0]  # each part draws for itself
+  left, right = (weights_of(tmp_path / name) for name in ("whole", "again"))
+  for name, values in left.items():
+    np.testing.assert_array_equal(values, right[name], err_msg=name)
+
+
+def test_replicas_draw_dropout_of_their_own(tmp_path):
+  with tf.Graph().as_default():
+    strategy = two_devices()
+    with strategy.scope():
+      tf.train.get_or_create_global_step()
+      seeds = strategy.experimental_local_results(
+          strategy.extended.call_for_each_replica(
+              lambda: estimator_utils.dropout_seed(3, 0, None, False)))
+    with tf.Session(config=tf.ConfigProto(device_count={"CPU": 2})) as session:
+      session.run(tf.global_variables_initializer())
+      first, second = session.run(seeds)
+  assert first[0] != second[0]
+  assert first[1] == second[1] == 0
+
+
+@pytest.mark.parametrize("task", ["pretraining", "classifier"])
+@pytest.mark.parametrize("precision,tolerance", [
+    ("bfloat16", 0.03), ("float16", 0.005)])
+def test_half_precision_stays_close(plain, tmp_path, task, precision,
+                                    tolerance):
+  _, steps = plain(task, "lamb" if task == "pretraining" else "adamw")
+  found = distributed_run.train(
+      tmp_path, task, optimizer="lamb" if task == "pretraining" else "adamw",
+      precision=precision, gradient_accumulation_steps=2)
+  for one, other in zip(found, steps):
+    assert one["loss"] == pytest.approx(other["loss"], rel=tolerance)
+  variables = weights_of(tmp_path)
+  assert all(values.dtype != np.float16 for values in variables.values())
+  if precision == "float16":
+    assert found[-1]["skipped_steps"] == 0
+    assert variables["loss_scale/scale"] == found[-1]["loss_scale"] == 2 ** 15
+    assert variables["loss_scale/good_steps"] == 10
+  assert variables["global_step"] == 10
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_all_that_saves_memory_together(plain, tmp_path, devices):
+  path, steps = plain()
+  found = distributed_run.train(
+      tmp_path, strategy=two_devices() if devices == 2 else None,
+      gradient_accumulation_steps=2, recompute_activations=True)
   assert_same_run(tmp_path, path, found, steps)
