@@ -13,9 +13,9 @@ export OUTPUT_DIR
 
 # TF_CONFIG of the worker number $1 among the addresses that follow.
 tf_config() {
-  local index="$1" type=worker workers
+  local index="$1" type=worker workers=
   shift
-  workers="$(printf '"%s", ' "${@:2}")"
+  [ $# = 1 ] || workers="$(printf '"%s", ' "${@:2}")"
   if [ "$index" = 0 ]; then
     type=chief
   else

@@ -214,3 +214,29 @@ def test_all_that_saves_memory_together(plain, tmp_path, devices):
       tmp_path, strategy=two_devices() if devices == 2 else None,
       gradient_accumulation_steps=2, recompute_activations=True)
   assert_same_run(tmp_path, path, found, steps)
+
+
+# ----------------------------------------------------------------------- TPU
+
+
+@pytest.mark.parametrize("task", ["pretraining", "classifier"])
+def test_graph_of_a_tpu_shard(task):
+  """Built only: no kernel of CrossReplicaSum exists elsewhere."""
+  model_fn = distributed_run.make_model_fn(
+      task, 10, "lamb", DROPOUT, use_tpu=True, seed=3, precision="bfloat16",
+      gradient_accumulation_steps=2, recompute_activations=True)
+  with tf.Graph().as_default() as graph:
+    tf.train.get_or_create_global_step()
+    rows = {name: tf.constant(values)
+            for name, values in distributed_run.make_rows(4).items()}
+    spec = model_fn(rows, None, estimator_utils.estimator.ModeKeys.TRAIN, {})
+    assert spec.train_op is not None
+    assert spec.loss.dtype == tf.float32
+    # A loop's turns would wait for those of other shards.
+    sums = [op for op in graph.get_operations()
+            if op.type == "CrossReplicaSum"]
+    assert sums
+    assert not any("while" in op.name for op in sums)
+    # No hook can read what is computed on a TPU.
+    assert not any(op.name.startswith("training_log")
+                   for op in graph.get_operations())

@@ -142,6 +142,51 @@ def test_launchers_say_what_they_need():
     assert word in result.stderr
 
 
+@pytest.mark.parametrize("environment,words", [
+    ({}, ["WORKER_HOSTS and TASK_INDEX", "NUM_WORKERS"]),
+    ({"NUM_WORKERS": "1"}, ["NUM_WORKERS (2 or"]),
+    ({"WORKER_HOSTS": "a:1,b:1"}, ["TASK_INDEX", "from 0"]),
+    ({"WORKER_HOSTS": "a:1,b:1", "TASK_INDEX": "x"}, ["TASK_INDEX is x"]),
+    ({"WORKER_HOSTS": "a:1,b:1", "TASK_INDEX": "2"},
+     ["TASK_INDEX is 2, but WORKER_HOSTS has 2"])])
+def test_workers_that_cannot_be(environment, words):
+  result = run("run_pretraining_multi_worker.sh", **environment)
+  assert result.returncode != 0
+  for word in words:
+    assert word in result.stderr
+
+
+@pytest.mark.parametrize("hosts,index,expected", [
+    ("a:1,b:2,c:3", "0", '{"cluster": {"chief": ["a:1"], "worker": ["b:2",'
+     ' "c:3"]}, "task": {"type": "chief", "index": 0}}'),
+    ("a:1,b:2,c:3", "2", '{"cluster": {"chief": ["a:1"], "worker": ["b:2",'
+     ' "c:3"]}, "task": {"type": "worker", "index": 1}}'),
+    ("a:1", "0", '{"cluster": {"chief": ["a:1"]}, "task": {"type": "chief",'
+     ' "index": 0}}')])
+def test_tf_config_of_a_list_of_hosts(tmp_path, hosts, index, expected):
+  # An environment whose python says what it was called with.
+  (tmp_path / "bin").mkdir()
+  python = tmp_path / "bin" / "python"
+  tiny.write(python, """#!/bin/sh
+case "$*" in *run_pretraining.py*) echo "$TF_CONFIG $*" ;; esac
+""")
+  python.chmod(0o755)
+  tiny.write(tmp_path / "complete", "")
+  requirements = subprocess.run(
+      "cat %s/requirements*.txt | cksum" % tiny.ROOT, shell=True,
+      stdout=subprocess.PIPE, universal_newlines=True).stdout
+  tiny.write(tmp_path / "installed-requirements", requirements)
+  result = run("run_pretraining_multi_worker.sh", "--log_steps=7",
+               VENV=str(tmp_path), WORKER_HOSTS=hosts, TASK_INDEX=index,
+               PRECISION="bfloat16", ACCUMULATION="4", NUM_GPUS="2")
+  assert result.returncode == 0, result.stderr
+  assert result.stdout.startswith(expected + " ")
+  json.loads(expected)
+  for flag in ("--precision=bfloat16", "--gradient_accumulation_steps=4",
+               "--num_gpus=2", "--log_steps=7"):
+    assert flag in result.stdout.split()
+
+
 def write_run(folder, last_loss, accuracy):
   """The files of a quickstart, with the figures that the report looks at."""
   for name in ("records", "pretraining", "classifier"):
