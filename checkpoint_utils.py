@@ -410,6 +410,20 @@ def checkpoint_step(checkpoint):
   return int(reader.get_tensor("global_step"))
 
 
+def batches_read(checkpoint):
+  """How many batches a training had read at a checkpoint; None is at none.
+
+  One for each step and, with float16, for each that was skipped.
+  """
+  if checkpoint is None:
+    return 0
+  reader = tf.train.load_checkpoint(checkpoint)
+  skipped = 0
+  if reader.has_tensor("loss_scale/skipped_steps"):
+    skipped = int(reader.get_tensor("loss_scale/skipped_steps"))
+  return checkpoint_step(checkpoint) + skipped
+
+
 def latest_step(folder):
   """How many steps were made by a folder's latest checkpoint.
 

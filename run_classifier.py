@@ -308,8 +308,8 @@ def file_based_input_fn_builder(input_file, seq_length, is_training,
       `input_utils.train_batches`. Otherwise every record comes once, in order.
     drop_remainder: bool; a TPU needs full batches.
     seed: int, for shuffling; None is another order each time.
-    start_step: int, or a function that returns it when the input is built: how
-      many steps the training has made.
+    start_step: int, how many batches a replica has had before; or a function
+      that returns it when the input is built.
     bucket_by_length: bool; batches are cropped to their longest sequence (S is
       then a multiple of 16), those of training are made of similar lengths.
     record_count: int, how many there are; None counts when need be.
@@ -617,7 +617,8 @@ def train(run, tpu_estimator):
     tpu_estimator.train(
         input_fn=file_based_input_fn_builder(
             feature_file, options.max_seq_length, is_training=True,
-            drop_remainder=True, seed=options.seed, start_step=step,
+            drop_remainder=True, seed=options.seed,
+            start_step=checkpoint_utils.batches_read(latest),
             bucket_by_length=options.bucket_by_length,
             record_count=num_examples),
         max_steps=run.num_train_steps, hooks=hooks)

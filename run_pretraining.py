@@ -375,8 +375,8 @@ def input_fn_builder(input_files, max_seq_length, max_predictions_per_seq,
     is_training: bool.
     num_cpu_threads: int, how many files are read, and batches parsed, at once.
     seed: int, for shuffling; None is another order each time.
-    start_step: int, or a function that returns it when the input is built: how
-      many steps the training has made.
+    start_step: int, how many batches a replica has had before; or a function
+      that returns it when the input is built.
     bucket_by_length: bool; batches are cropped to their longest sequence (S is
       then a multiple of 16), those of training are made of similar lengths.
     record_counts: list of ints, the files' numbers of records, needed for
@@ -688,7 +688,7 @@ def train(tpu_estimator, input_files, options, best=None, evaluate_fn=None):
       if best:
         every = options.eval_every_steps
         end = min(end, (step // every + 1) * every)
-      _train_until(end, step, lines, tpu_estimator, input_files, counts,
+      _train_until(end, step, latest, lines, tpu_estimator, input_files, counts,
                    options, interruption)
       interruption.exit(options.output_dir)
       if not estimator_utils.is_chief():
@@ -718,9 +718,9 @@ def _nothing_to_train(step, latest, options, best):
   return None
 
 
-def _train_until(end, step, lines, tpu_estimator, input_files, counts, options,
-                 interruption):
-  """One training, from `step` to `end`; arguments as in `train`."""
+def _train_until(end, step, latest, lines, tpu_estimator, input_files, counts,
+                 options, interruption):
+  """One training, from the latest checkpoint to `end`."""
   hooks = [training_hooks.StartHook(lines, step)]
   hooks += training_hooks.make_hooks(
       LOGGED, options, options.num_train_steps, options.train_batch_size,
@@ -730,7 +730,8 @@ def _train_until(end, step, lines, tpu_estimator, input_files, counts, options,
       input_fn=input_fn_builder(
           input_files, options.max_seq_length,
           options.max_predictions_per_seq, is_training=True,
-          seed=options.seed, start_step=step,
+          seed=options.seed,
+          start_step=checkpoint_utils.batches_read(latest),
           bucket_by_length=options.bucket_by_length, record_counts=counts),
       max_steps=end, hooks=hooks)
 

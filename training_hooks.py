@@ -73,7 +73,10 @@ def _published(keys, optional=()):
 
 
 class _StepHook(tf.train.SessionRunHook):
-  """Counts the steps: a global step read beside the update may be either."""
+  """Counts the steps: a global step read beside the update may be either.
+
+  With a loss scale, one whose gradient is not finite is none.
+  """
 
   def begin(self):
     self._step_tensor = tf.train.get_global_step()
@@ -83,8 +86,10 @@ class _StepHook(tf.train.SessionRunHook):
     self._step = int(session.run(self._step_tensor))
 
   def after_run(self, run_context, run_values):
-    del run_context, run_values
-    self._step += 1
+    del run_context
+    values = run_values.results
+    if LOSS_SCALE not in values or np.isfinite(values["gradient_norm"]):
+      self._step += 1
 
 
 # -------------------------------------------------------------------- the start
@@ -307,6 +312,7 @@ class TrainingLogHook(_StepHook):
     self._start_time = time.time()
     self._sums = dict.fromkeys(self._tensors, 0.0)
     self._count = self._finite_count = 0
+    self._logged_step = self._step
 
   def before_run(self, run_context):
     del run_context
@@ -321,7 +327,8 @@ class TrainingLogHook(_StepHook):
       self._finite_count += 1  # a skipped step would make all means nan
       for key in self._sums:
         self._sums[key] += float(values[key])
-    if (self._step % self._log_steps == 0 or
+    if self._step > self._logged_step and (
+        self._step % self._log_steps == 0 or
         self._step == self._num_train_steps):
       self._log()
 
@@ -358,7 +365,7 @@ class TrainingLogHook(_StepHook):
 
   def end(self, session):
     del session
-    if self._count:
+    if self._step > self._logged_step:
       self._log()
     self._writer.flush()
 

@@ -535,3 +535,20 @@ def test_the_checkpoint_of_an_english_model_names_it(tmp_path):
   with pytest.raises(ValueError, match="has 30000 rows .*SentencePiece.*English"
                      " ALBERT.*out of scope"):
     checkpoint_utils.check_init_config(make_config("google"), checkpoint)
+
+
+def test_batches_read_are_steps_made_and_skipped(tmp_path):
+  assert checkpoint_utils.batches_read(None) == 0
+  assert checkpoint_utils.latest_step(str(tmp_path)) == (0, None)
+  for skipped, expected in ((None, 7), (3, 10)):
+    with tf.Graph().as_default(), tf.Session() as session:
+      step = tf.train.get_or_create_global_step()
+      session.run(step.assign(7))
+      if skipped:
+        with tf.variable_scope("loss_scale"):
+          counter = tf.get_variable(
+              "skipped_steps", initializer=tf.constant(skipped))
+        session.run(counter.initializer)
+      path = tf.train.Saver().save(session, str(tmp_path / "model.ckpt"), step)
+    assert checkpoint_utils.batches_read(path) == expected
+    assert checkpoint_utils.latest_step(str(tmp_path)) == (7, path)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -351,6 +352,59 @@ def test_input_of_features_in_memory(model):
   np.testing.assert_array_equal(batch["is_real_example"], [1, 1, 0])
   np.testing.assert_array_equal(batch["segment_ids"][0],
                                 [0, 0, 0, 0, 1, 1, 0, 0])
+
+
+@pytest.mark.parametrize("lengths", [False, True])
+def test_both_inputs_go_on_in_the_middle_and_may_crop(model, tmp_path, lengths):
+  tokenizer = tokenization.FullTokenizer(str(model / "vocab.txt"))
+  examples = [classifier_utils.InputExample(str(index), "今天气很好"[:index % 5 + 1] *
+                                            (1 + index % 6), None, "0")
+              for index in range(9)]
+  features = run_classifier.convert_examples_to_features(
+      examples, ["0"], 32, tokenizer)
+  path = str(tmp_path / "features")
+  run_classifier.file_based_convert_examples_to_features(
+      examples, ["0"], 32, tokenizer, path)
+
+  def read(builder, source, is_training, count, start_step=0):
+    with tf.Graph().as_default(), tf.Session() as session:
+      dataset = builder(source, 32, is_training, False, seed=3,
+                        start_step=start_step, bucket_by_length=lengths)(
+                            {"batch_size": 4})
+      iterator = tf.data.make_initializable_iterator(dataset)
+      batch = iterator.get_next()
+      session.run(iterator.initializer)
+      return [session.run(batch) for _ in range(count)]
+
+  for builder, source in (
+      (run_classifier.file_based_input_fn_builder, path),
+      (run_classifier.input_fn_builder, features)):
+    batches = read(builder, source, True, 70)
+    later = read(builder, source, True, 5, start_step=65)
+    for first, second in zip(batches[65:], later):
+      for name in first:
+        np.testing.assert_array_equal(first[name], second[name])
+    sizes = {batch["input_ids"].shape for batch in batches}
+    assert sizes == ({(4, 16), (4, 32)} if lengths else {(4, 32)})
+    # In order, and each once, when nothing is trained.
+    found = read(builder, source, False, 3)
+    assert [len(batch["input_ids"]) for batch in found] == [4, 4, 1]
+    ids = [row[row > 0].tolist() for batch in found for row in batch["input_ids"]]
+    assert ids == [[id_ for id_ in feature.input_ids if id_]
+                   for feature in features]
+
+
+def test_cropped_predictions_come_in_order(trained, model, tmp_path):
+  output_dir, data_dir, _ = trained
+  # The checkpoints' state names them by their path in the first folder.
+  shutil.copytree(str(output_dir / "best"), str(tmp_path / "best"))
+  result = run(model, data_dir, tmp_path, "--do_predict", "--bucket_by_length",
+               max_seq_length=32)
+  assert result.returncode == 0, result.stderr
+  padded, cropped = (np.loadtxt(str(folder / "test_results.tsv"))
+                     for folder in (output_dir, tmp_path))
+  assert padded.shape == (2, 2)
+  np.testing.assert_allclose(cropped, padded, rtol=1e-4)
 
 
 # ------------------------------------------------------ other models to start from

@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 import create_pretraining_data as data
 import checkpoint_utils
 import estimator_utils
+import input_utils
 import modeling
 import run_pretraining
 import tiny
@@ -66,8 +67,15 @@ def run(folder, output_dir, *switches, **flags):
 
 
 def test_train_and_evaluate(folder, tmp_path):
-  result = run(folder, tmp_path, "--do_train", "--do_eval")
+  result = run(folder, tmp_path, "--do_train", "--do_eval",
+               learning_rate="auto")
   assert result.returncode == 0, result.stderr
+  assert "0.00176 * sqrt(4 / 4096) = 5.5e-05" in result.stderr
+  for line in ("from: fresh initial weights, step 0, to step 2",
+               "records: 11, 2.8 steps an epoch, 0.73 epochs", "batch size: 4",
+               "learning rate: 5.5e-05, lamb, 1 steps of warm-up",
+               "parameters: 3,799"):
+    assert "\n  " + line in result.stderr
   results = json.loads((tmp_path / "eval_results.json").read_text())
   assert results["global_step"] == 2
   assert results["eval_records"] == 11  # the last, partial batch too
@@ -309,6 +317,15 @@ def test_a_vocabulary_of_another_size(folder, tmp_path):
     (["--do_train"], {"init_checkpoint": "missing/model.ckpt"},
      ["there is no checkpoint missing/model.ckpt"]),
     (["--do_train", "--use_tpu"], {}, ["--tpu_name"]),
+    (["--do_train", "--use_tpu", "--bucket_by_length"], {},
+     ["--bucket_by_length makes batches of many lengths", "--use_tpu"]),
+    (["--do_train"], {"learning_rate": "auto", "optimizer": "adamw"},
+     ["--learning_rate=auto is LAMB's rule, but --optimizer is adamw"]),
+    (["--do_train"], {"learning_rate": "high"}, ["number or auto"]),
+    (["--do_train"], {"eval_every_steps": 1}, ["needs --eval_input_file"]),
+    (["--do_eval"], {"eval_every_steps": 1}, ["--do_train is not given"]),
+    (["--do_train"], {"early_stopping_evals": 1},
+     ["--early_stopping_evals needs --eval_every_steps"]),
     (["--do_train"], {"max_seq_length": 64}, ["max_position_embeddings 32"])])
 def test_flags_that_cannot_work(folder, tmp_path, switches, flags, parts):
   tiny.assert_fails(run(folder, tmp_path / "out", *switches, **flags), *parts)
@@ -405,6 +422,47 @@ def test_training_input_is_shuffled_and_never_ends(folder):
     np.testing.assert_array_equal(first["input_ids"], second["input_ids"])
   assert "is_real_example" not in found[0]
   assert all(len(batch["input_ids"]) == 4 for batch in found)
+
+
+def per_example_losses(folder, bucket_by_length):
+  """S and the model's losses in a batch of an evaluation."""
+  with tf.Graph().as_default(), tf.Session() as session:
+    tf.set_random_seed(1)
+    features = tf.data.make_one_shot_iterator(run_pretraining.input_fn_builder(
+        [str(folder / "train.tfrecord")], LENGTH, PREDICTIONS, False,
+        bucket_by_length=bucket_by_length)({"batch_size": 3})).get_next()
+    config = modeling.BertConfig(**dict(tiny.CONFIG))
+    model = modeling.BertModel(config, False, features["input_ids"],
+                               features["input_mask"], features["segment_ids"])
+    masked_lm = run_pretraining.get_masked_lm_output(
+        config, model.get_sequence_output(), model.get_embedding_table(),
+        model.get_embedding_table_2(), features["masked_lm_positions"],
+        features["masked_lm_ids"], features["masked_lm_weights"])
+    next_sentence = run_pretraining.get_next_sentence_output(
+        config, model.get_pooled_output(), features["next_sentence_labels"])
+    session.run(tf.global_variables_initializer())
+    return session.run([tf.shape(features["input_ids"])[1],
+                        masked_lm.per_example_loss,
+                        next_sentence.per_example_loss])
+
+
+def test_losses_are_the_same_cropped_and_padded(folder, monkeypatch):
+  monkeypatch.setattr(input_utils, "LENGTH_MULTIPLE", 1)
+  padded = per_example_losses(folder, False)
+  cropped = per_example_losses(folder, True)
+  assert padded[0] == LENGTH and cropped[0] < LENGTH
+  for expected, found in zip(padded[1:], cropped[1:]):
+    assert len(expected) == len(found)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_a_training_that_crops(folder, tmp_path):
+  result = run(folder, tmp_path, "--do_train", "--do_eval",
+               "--bucket_by_length")
+  assert result.returncode == 0, result.stderr
+  assert "step 2/2" in result.stderr and "without padding)" in result.stderr
+  assert json.loads((tmp_path / "eval_results.json").read_text())[
+      "eval_records"] == 11
 
 
 def evaluate(folder, batch_size):

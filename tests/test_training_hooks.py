@@ -241,14 +241,14 @@ def test_means_leave_out_what_was_skipped(tmp_path, monkeypatch):
               skipped_steps=0.0, tokens_per_example=32.0,
               real_tokens_per_example=8.0)
   hook = training_hooks.TrainingLogHook(
-      ["loss", "gradient_norm"], 3, 5, 4, 64, str(tmp_path), 2.0)
+      ["loss", "gradient_norm"], 2, 3, 4, 64, str(tmp_path), 2.0)
   run_hook(hook, [step, dict(step, gradient_norm=np.nan, skipped_steps=1.0),
                   dict(step, loss=3.0, loss_scale=4.0, skipped_steps=1.0),
-                  step, step])
+                  dict(step, gradient_norm=np.inf, skipped_steps=2.0), step])
   first, second = [line for line in lines if line.startswith("step ")]
-  assert first.startswith("step 3/5 epoch 1.50 | loss 2, gradient_norm 2, "
+  assert first.startswith("step 2/3 epoch 1.00 | loss 2, gradient_norm 2, "
                           "loss_scale 4, skipped_steps 1 | ")
-  assert second.startswith("step 5/5 epoch 2.50 | loss 1, ")
+  assert second.startswith("step 3/3 epoch 1.50 | loss 1, ")
   examples, slots, real = [
       float(word) for word in first.split(" | ")[2].replace("(", "").split()
       if word.replace(".", "").isdigit()]
@@ -258,8 +258,8 @@ def test_means_leave_out_what_was_skipped(tmp_path, monkeypatch):
             for event in tf.train.summary_iterator(str(path))]
   values = {(event.step, value.tag): value.simple_value
             for event in events for value in event.summary.value}
-  assert values[3, "train/loss"] == 2 and values[5, "train/epoch"] == 2.5
-  assert (3, "train/real_tokens_per_second") in values
+  assert values[2, "train/loss"] == 2 and values[3, "train/epoch"] == 1.5
+  assert (2, "train/real_tokens_per_second") in values
 
 
 # -------------------------------------------------------------------- the best
