@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import re
 
 import numpy as np
 import pytest
@@ -672,6 +673,208 @@ def test_heads_divide_by_the_numbers_of_the_whole_batch():
   whole, parts = run([whole, parts])
   np.testing.assert_allclose(parts[0] + parts[1], whole, rtol=1e-5)
   assert (parts[0] != parts[1]).all()
+
+
+# -------------------------------------- precision, dropout seeds, recomputation
+
+
+@pytest.mark.parametrize("layout,ln_type", [
+    ("zh", "postln"), ("zh", "preln"), ("google", "postln"),
+    ("bert", "postln")])
+@pytest.mark.parametrize("dtype", [tf.bfloat16, tf.float16],
+                         ids=["bfloat16", "float16"])
+def test_half_precision_is_near_float32(layout, ln_type, dtype):
+  config = layout_config(layout, ln_type=ln_type)
+  inputs = pretraining_inputs()
+  with tf.variable_scope("m", reuse=tf.AUTO_REUSE):
+    plain, plain_loss = build_at_positions(config, inputs)
+    tvars = tf.trainable_variables()
+    half, half_loss = build_at_positions(config, inputs, compute_dtype=dtype)
+  assert {v.dtype.base_dtype for v in tf.trainable_variables()} == {tf.float32}
+  assert tf.trainable_variables() == tvars
+  assert half.get_output_at_positions().dtype == dtype
+  assert half.get_sequence_output().dtype == dtype
+  assert half.get_pooled_output().dtype == half_loss.dtype == tf.float32
+  gradients = dense_gradients(half_loss, tvars)
+  assert {g.dtype for g in gradients} == {tf.float32}
+  expected, found = run([
+      [plain_loss, plain.get_pooled_output(), plain.get_sequence_output()] +
+      dense_gradients(plain_loss, tvars),
+      [half_loss, half.get_pooled_output(),
+       tf.cast(half.get_sequence_output(), tf.float32)] + gradients])
+  assert_all_close(found, expected, 0.06)
+  assert np.abs(found[2] - expected[2]).max() > 0  # it is another type
+
+
+def test_compute_dtype_must_be_a_float_of_at_most_32_bits():
+  with pytest.raises(ValueError, match="tf.bfloat16 or tf.float16, found int"):
+    modeling.BertModel(tiny_config(), False, tf.zeros([1, 3], tf.int32),
+                       compute_dtype=tf.int32)
+
+
+def test_a_dropout_seed_says_what_is_dropped():
+  seed = tf.placeholder(tf.int32, [2])
+  ones = tf.ones([300, 301])
+  outputs = [modeling.dropout(ones, 0.2, seed, number)
+             for number in (0, 1, 0, -1)]
+  with tf.Session() as session:
+    first, again, later, other = (
+        session.run(outputs, {seed: value})
+        for value in ([7, 1], [7, 1], [7, 2], [8, 1]))
+  assert_all_close(again, first, 0)
+  np.testing.assert_array_equal(first[0], first[2])
+  assert sorted(set(first[0].ravel())) == [0.0, np.float32(1.25)]
+  for one in first:
+    assert abs(one.mean() - 1) < 0.01
+    # Neighbours are independent.
+    assert abs((one[:, 1:] * one[:, :-1]).mean() - 1) < 0.02
+  for one in (first[1], first[3], later[0], other[0]):
+    # Independent masks agree on 0.8 * 0.8 + 0.2 * 0.2 of the elements.
+    assert abs((one == first[0]).mean() - 0.68) < 0.01
+
+
+def test_every_dropout_of_a_model_is_another_one_and_repeats(graph):
+  config = tiny_config(hidden_dropout_prob=0.3,
+                       attention_probs_dropout_prob=0.3)
+  inputs = pretraining_inputs()
+  seed = tf.placeholder(tf.int32, [2])
+  with tf.variable_scope("m", reuse=tf.AUTO_REUSE):
+    losses = [build_at_positions(config, inputs, dropout_seed=seed)[1]
+              for _ in range(2)]
+  types = [op.type for op in graph.get_operations()]
+  # Embeddings, and three in each of two layers.
+  assert types.count("RandomUniform") == 0
+  drawn = [op for op in graph.get_operations()
+           if op.type.startswith("StatelessRandomUniform")]
+  assert len(drawn) == 2 * 7
+  seeds = [op.inputs[1] for op in drawn]
+  with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    first, second, later = (session.run(losses, {seed: value})
+                            for value in ([3, 1], [3, 1], [3, 2]))
+    seeds = session.run(seeds, {seed: [3, 1]})
+  assert first == second and first[0] == first[1] != later[0]
+  assert len({tuple(value) for value in seeds}) == 7
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_recomputed_gradients_are_equal(kind, rate):
+  config = layout_config(**dict(
+      kind, initializer_range=0.3, hidden_dropout_prob=rate,
+      attention_probs_dropout_prob=rate))
+  inputs = pretraining_inputs()
+  arguments = {"dropout_seed": tf.constant([5, 6])} if rate else {}
+  with tf.variable_scope("m", reuse=tf.AUTO_REUSE):
+    _, plain_loss = build_at_positions(config, inputs, **arguments)
+    tvars = tf.trainable_variables()
+    _, loss = build_at_positions(config, inputs, recompute_activations=True,
+                                 **arguments)
+  expected, found = run([[plain_loss] + dense_gradients(plain_loss, tvars),
+                         [loss] + dense_gradients(loss, tvars)])
+  assert_all_close(found, expected)
+
+
+def test_recomputation_drops_what_the_forward_pass_dropped():
+  """Without a seed too: the gradient fits the differences of the output."""
+  x = tf.placeholder(tf.float32, [2, 5, 16])
+  values = np.random.RandomState(0).randn(2, 5, 16).astype(np.float32)
+  weights = np.random.RandomState(1).randn(2, 5, 16).astype(np.float32)
+  tf.set_random_seed(3)
+  outputs, last_layer = modeling._encoder(
+      "postln", modeling._zh_layers(3, "all"), x, None, 2, 32, tf.tanh, 0.3,
+      0.3, 0.3, recompute=True)
+  loss = tf.reduce_sum(last_layer() * weights)
+  slope = tf.gradients(loss, x)[0]
+  # A dropout of the whole tensor, read off a step that changes the input.
+  direction = np.random.RandomState(2).randn(2, 5, 16).astype(np.float32)
+  with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    seeds = [op.outputs[0] for op in x.graph.get_operations()
+             if op.type == "RandomUniformInt"]
+    assert len(seeds) == 1
+
+    def at(step):
+      return session.run([loss, slope], {
+          x: values + step * direction, seeds[0]: [11, 12]})
+
+    difference = (at(1e-2)[0] - at(-1e-2)[0]) / 2e-2
+    expected = (at(0)[1] * direction).sum()
+  np.testing.assert_allclose(difference, expected, rtol=2e-2)
+
+
+def test_recomputation_keeps_only_what_goes_into_a_layer(graph):
+  """No gradient op reads what the forward pass made inside a layer."""
+  config = tiny_config(hidden_dropout_prob=0.1, num_hidden_layers=3,
+                       attention_probs_dropout_prob=0.1)
+
+  def kept(**arguments):
+    """Elements that ops of the backward pass read of layers 0 and 1."""
+    start = len(graph.get_operations())
+    _, loss = build_at_positions(config, pretraining_inputs(), **arguments)
+    forward = {op for op in graph.get_operations()[start:]
+               if re.search("encoder(_1)?/layer_[01]/", op.name)}
+    middle = len(graph.get_operations())
+    tf.gradients(loss, tf.trainable_variables())
+    shapes = {tensor.name: tensor.shape
+              for op in graph.get_operations()[middle:]
+              for tensor in op.inputs if tensor.op in forward}
+    # Weights, that go through a layer too, have other first dimensions.
+    return sum(shape.num_elements() for shape in shapes.values()
+               if shape.ndims and shape[0] in (2, 10)
+               and shape.num_elements() >= 10 * 16)
+
+  with tf.variable_scope("m", reuse=tf.AUTO_REUSE):
+    plain = kept()
+    recomputed = kept(recompute_activations=True)
+  assert plain > 20 * 160
+  assert 160 <= recomputed <= 4 * 160  # what goes in and out
+
+
+def test_recomputation_inside_a_loop():
+  """As a loop over the parts of a batch has it."""
+  config = tiny_config(hidden_dropout_prob=0.2)
+  ids = tf.constant(tiny_inputs()[0])
+
+  def gradient(part):
+    model = modeling.BertModel(
+        config, True, part, scope="bert", recompute_activations=True,
+        dropout_seed=tf.constant([1, 2]))
+    table = model.get_embedding_table()
+    return tf.convert_to_tensor(tf.gradients(
+        tf.reduce_sum(model.get_pooled_output()), table)[0])
+
+  with tf.variable_scope("m", reuse=tf.AUTO_REUSE, use_resource=True):
+    one_by_one = tf.stack([gradient(ids[:1]), gradient(ids[1:])])
+    in_loop = tf.while_loop(
+        lambda index, _: index < 2,
+        lambda index, parts: (index + 1, parts.write(
+            index, gradient(tf.slice(ids, [index, 0], [1, 5])))),
+        [tf.constant(0), tf.TensorArray(tf.float32, 2)])[1].stack()
+  expected, found = run([one_by_one, in_loop])
+  assert_all_close([found], [expected])
+
+
+@pytest.mark.parametrize("shape", [[4, 7], [3, 300]])
+def test_cross_entropy_equals_the_op_of_tensorflow(shape):
+  rng = np.random.RandomState(0)
+  logits = tf.constant(50 * rng.randn(*shape), tf.float32)
+  labels = tf.constant(rng.randint(0, shape[1], shape[0]), tf.int32)
+  weights = tf.constant(rng.rand(shape[0]), tf.float32)
+  losses = [run_pretraining._cross_entropy(logits, labels),
+            tf.nn.sparse_softmax_cross_entropy_with_logits(
+                labels=labels, logits=logits)]
+  found, expected = run([
+      [loss] + tf.gradients(loss * weights, logits) for loss in losses])
+  assert_all_close(found, expected, 1e-6)
+
+
+def test_the_gelu_of_training_is_gelu():
+  x = tf.constant(np.concatenate([np.linspace(-30, 30, 61),
+                                  np.linspace(-3, 3, 61)]), tf.float32)
+  found, expected = run([[y] + tf.gradients(y, x) for y in (
+      modeling._gelu_to_train(x), modeling.gelu(x))])
+  np.testing.assert_allclose(found, expected, atol=5e-6)
 
 
 # ----------------------------------------------------------------- transformer
