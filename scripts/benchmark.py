@@ -228,7 +228,7 @@ def make_spec(args, work, **changes):
       config_file=config_path(args.config), batch_size=args.batch_size,
       max_seq_length=args.max_seq_length,
       max_predictions=args.max_predictions, precision="float32",
-      recompute_activations=False), **changes)
+      recompute_activations=False, gradient_accumulation_steps=1), **changes)
 
 
 def config_path(config):
@@ -328,8 +328,9 @@ def speed_table(specs, args):
 def benchmark_train(args):
   """Steps of pre-training; returns the lines of the report."""
   check_arguments(args)
-  specs = candidate_specs(args, "train",
-                          recompute_activations=args.recompute_activations)
+  specs = candidate_specs(
+      args, "train", recompute_activations=args.recompute_activations,
+      gradient_accumulation_steps=args.gradient_accumulation_steps)
   title = (f"Training {args.config}, batch {args.batch_size}, length"
            f" {args.max_seq_length}, {args.max_predictions} predictions,"
            f" {args.repeats} rounds:")
@@ -477,6 +478,7 @@ def parse_arguments(argv):
   train.add_argument("--batch_size", type=int, default=32)
   train.add_argument("--max_predictions", type=int, default=20)
   train.add_argument("--recompute_activations", action="store_true")
+  train.add_argument("--gradient_accumulation_steps", type=int, default=1)
   forward = commands.add_parser("forward", help="logits of a classifier")
   forward.set_defaults(run=benchmark_forward, batch_size=None,
                        max_predictions=0)

@@ -13,6 +13,7 @@ google-research/albert. Those are written for TensorFlow 1.15; on a later one
 they get a stand-in for the module `tensorflow`.
 """
 
+import functools
 import importlib
 import inspect
 import json
@@ -26,6 +27,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 NUM_LABELS = 2  # of the classifier whose logits "forward" computes
+LEARNING_RATE, NUM_STEPS = 1e-4, 100000  # of the schedule of "train"
 NUM_BATCHES = 4  # different ones, fed in turn
 WARMUP = {"train": (2, 0.0), "forward": (5, 0.5)}  # steps, seconds, at least
 
@@ -176,8 +178,19 @@ def random_batch(spec, vocab_size, seed):
       "label_ids": ids(NUM_LABELS, size)}
 
 
+def _set_default_dtype(modeling, function, spec):
+  """Where the runner has no precision yet but the model has: by default."""
+  if ("compute_dtype" in inspect.signature(modeling.BertModel.__init__).parameters
+      and not {"precision", "compute_dtype"} &
+      set(inspect.signature(function).parameters)):
+    modeling.BertModel = functools.partial(
+        modeling.BertModel, compute_dtype=tf.as_dtype(spec["precision"]),
+        recompute_activations=spec["recompute_activations"])
+    spec.update(precision="float32", recompute_activations=False)
+
+
 def our_training(spec, features):
-  """The training step of a checkout of this project.
+  """The training step of a checkout of this project, as its runner makes it.
 
   Args:
     spec: dict.
@@ -186,32 +199,20 @@ def our_training(spec, features):
   Returns:
     (op of the step, loss).
   """
-  modeling, pretraining, optimization = import_from(
-      spec["code_dir"], ["modeling", "run_pretraining", "optimization"])
+  modeling, pretraining = import_from(
+      spec["code_dir"], ["modeling", "run_pretraining"])
   config = modeling.BertConfig.from_json_file(spec["config_file"])
-  options = options_of(modeling.BertModel.__init__, {
-      "compute_dtype": (tf.as_dtype(spec["precision"]), tf.float32),
-      "output_positions": (features["masked_lm_positions"],) * 2,
+  _set_default_dtype(modeling, pretraining.model_fn_builder, spec)
+  options = options_of(pretraining.model_fn_builder, {
+      "precision": (spec["precision"], "float32"),
       "recompute_activations": (spec["recompute_activations"], False),
+      "gradient_accumulation_steps": (spec["gradient_accumulation_steps"], 1),
   }, spec["code_dir"])
-  model = modeling.BertModel(
-      config, True, features["input_ids"], features["input_mask"],
-      features["segment_ids"], **options)
-  if "output_positions" in options:
-    sequence, positions = model.get_output_at_positions(), None
-  else:
-    sequence = model.get_sequence_output()
-    positions = features["masked_lm_positions"]
-  masked_lm = pretraining.get_masked_lm_output(
-      config, sequence, model.get_embedding_table(),
-      model.get_embedding_table_2(), positions, features["masked_lm_ids"],
-      features["masked_lm_weights"])
-  next_sentence = pretraining.get_next_sentence_output(
-      config, model.get_pooled_output(), features["next_sentence_labels"])
-  loss = masked_lm.loss + next_sentence.loss
-  train_op = optimization.create_optimizer(
-      loss, 1e-4, 100000, 10000, use_tpu=False, optimizer="lamb")
-  return train_op, loss
+  model_fn = pretraining.model_fn_builder(
+      config, None, LEARNING_RATE, NUM_STEPS, NUM_STEPS // 10, use_tpu=False,
+      use_one_hot_embeddings=False, optimizer="lamb", **options)
+  made = model_fn(features, None, "train", {"batch_size": spec["batch_size"]})
+  return made.train_op, made.loss
 
 
 def our_forward(spec, features):
@@ -219,6 +220,7 @@ def our_forward(spec, features):
   modeling, classifier = import_from(
       spec["code_dir"], ["modeling", "run_classifier"])
   config = modeling.BertConfig.from_json_file(spec["config_file"])
+  _set_default_dtype(modeling, classifier.create_model, spec)
   options = options_of(classifier.create_model, {
       "compute_dtype": (tf.as_dtype(spec["precision"]), tf.float32),
   }, spec["code_dir"])
@@ -257,7 +259,7 @@ def peer_training(spec, features):
   options = options_of(optimization.create_optimizer,
                        {"optimizer": ("lamb",) * 2}, spec["code_dir"])
   train_op = optimization.create_optimizer(
-      loss, 1e-4, 100000, 10000, False, **options)
+      loss, LEARNING_RATE, NUM_STEPS, NUM_STEPS // 10, False, **options)
   return train_op, loss
 
 
@@ -282,7 +284,7 @@ def build(spec):
   Args:
     spec: dict: work ("train" or "forward"), is_peer, code_dir, config_file,
       batch_size, max_seq_length, max_predictions, precision,
-      recompute_activations.
+      recompute_activations, gradient_accumulation_steps.
 
   Returns:
     Function that runs one step and returns its loss or logits.
