@@ -28,8 +28,12 @@ import tensorflow.compat.v1 as tf
 
 NUM_LABELS = 2  # of the classifier whose logits "forward" computes
 LEARNING_RATE, NUM_STEPS = 1e-4, 100000  # of the schedule of "train"
+WARMUP_SECONDS = {"train": 0.0, "forward": 0.5}  # at least
 NUM_BATCHES = 4  # different ones, fed in turn
-WARMUP = {"train": (2, 0.0), "forward": (5, 0.5)}  # steps, seconds, at least
+
+
+class GraphError(Exception):
+  """A graph that cannot be built from this code; one sentence for the user."""
 
 
 # ------------------------------------------------- TensorFlow 1.15's namespace
@@ -110,6 +114,9 @@ def import_from(folder, names):
 
   Returns:
     List of modules.
+
+  Raises:
+    GraphError: one is missing, or one that it imports.
   """
   folder = os.path.abspath(folder)
   # Neither this script's folder nor modules of the same names come first.
@@ -118,7 +125,14 @@ def import_from(folder, names):
   if os.path.exists(os.path.join(folder, "__init__.py")):
     sys.path[0], prefix = os.path.split(folder)
     prefix += "."
-  return [importlib.import_module(prefix + name) for name in names]
+  modules = []
+  for name in names:
+    try:
+      modules.append(importlib.import_module(prefix + name))
+    except ImportError as error:
+      raise GraphError("%s of %s cannot be imported: %s" %
+                       (name, folder, error)) from error
+  return modules
 
 
 def options_of(function, wanted, where):
@@ -133,13 +147,13 @@ def options_of(function, wanted, where):
     dict, name -> value.
 
   Raises:
-    ValueError: an option that is wanted is not there.
+    GraphError: an option that is wanted is not there.
   """
   known = inspect.signature(function).parameters
   for name, (value, neutral) in wanted.items():
     if name not in known and value != neutral:
-      raise ValueError("%s of the code in %s has no %s" %
-                       (function.__name__, where, name))
+      raise GraphError("%s of the code in %s has no %s, wanted is %s" %
+                       (function.__name__, where, name, value))
   return {name: value for name, (value, _) in wanted.items() if name in known}
 
 
@@ -284,10 +298,13 @@ def build(spec):
   Args:
     spec: dict: work ("train" or "forward"), is_peer, code_dir, config_file,
       batch_size, max_seq_length, max_predictions, precision,
-      recompute_activations, gradient_accumulation_steps.
+      recompute_activations, gradient_accumulation_steps; warmup_steps, 2.
 
   Returns:
     Function that runs one step and returns its loss or logits.
+
+  Raises:
+    GraphError: the code lacks what is asked for.
   """
   with open(spec["config_file"], encoding="utf-8") as reader:
     vocab_size = json.load(reader)["vocab_size"]
@@ -321,17 +338,18 @@ def run_steps(run_step, number):
   return time.perf_counter() - begin, result
 
 
-def warm_up(run_step, work):
-  """Runs the first steps, which are slower; returns a later one's seconds."""
-  number, least = WARMUP[work]
-  seconds, _ = run_steps(run_step, 1)
+def warm_up(run_step, spec):
+  """Runs the first steps, which are slower; returns the last one's seconds."""
+  run_steps(run_step, 1)
+  least = WARMUP_SECONDS[spec["work"]]
   begin = time.perf_counter()
   done = 0
-  while done < number or time.perf_counter() - begin < least:
+  while (done < spec.get("warmup_steps", 2) or
+         time.perf_counter() - begin < least):
     seconds, result = run_steps(run_step, 1)
     done += 1
   if not np.all(np.isfinite(result)):
-    raise ValueError("the result is not finite after %d steps" % (done + 1))
+    raise GraphError("the result is not finite after %d steps" % (done + 1))
   return seconds
 
 
@@ -349,8 +367,13 @@ def main():
     install_stand_in()
   tf.disable_v2_behavior()
   tf.logging.set_verbosity(tf.logging.ERROR)
-  run_step = build(spec)
-  answer(seconds=warm_up(run_step, spec["work"]),
+  try:
+    run_step = build(spec)
+    seconds = warm_up(run_step, spec)
+  except GraphError as error:
+    answer(error=str(error))
+    sys.exit(1)
+  answer(seconds=seconds,
          versions="Python %s, TensorFlow %s" % (platform.python_version(),
                                                 tf.__version__))
   for line in sys.stdin:
