@@ -11,7 +11,8 @@
 memory. Each candidate (this code in each of --precision, other checkouts of
 it by --code_dir, and the float32 graph of --peer_dir) is a process of its own;
 after its warm-up it runs blocks of steps in turn with the others, so that what
-else the machine does hits all alike. A ratio is the median over the rounds.
+else the machine does hits all alike. A ratio is the median over the rounds;
+where other work makes it vary, the ratio of CPU time says more.
 
 `memory` makes steps of training with what saves memory, one process after the
 other, and says how much each had at its peak, TensorFlow's own included.
@@ -162,22 +163,29 @@ def candidate_specs(args, work, **changes):
   return specs
 
 
+def ratios(base, own):
+  """How many times as fast as `base`: a round's ratios, sorted."""
+  return sorted(theirs / ours for theirs, ours in zip(base, own))
+
+
 def speed_table(specs, args):
   """Runs candidates in turn; returns the lines of their table."""
   measured = run_in_turn(specs, args.repeats, args.steps, args.block_seconds)
   base = measured[0]
   lines = [f"| candidate | examples/s | ms a step | ratio to {base.name}: median"
-           " (quartiles) | peak memory, MB | on |", "|---|---|---|---|---|---|"]
+           " (quartiles) | ratio by CPU time | peak memory, MB | on |",
+           "|---|---|---|---|---|---|---|"]
   for each in measured:
-    ratios = sorted(base_seconds / seconds for base_seconds, seconds
-                    in zip(base.seconds, each.seconds))
-    quarter = len(ratios) // 4
+    by_time = ratios(base.seconds, each.seconds)
+    quarter = len(by_time) // 4
     middle = statistics.median(each.seconds)
-    lines.append(
-        f"| {each.name} | {each.spec['batch_size'] / middle:.2f} |"
-        f" {1e3 * middle:.1f} | {statistics.median(ratios):.2f}"
-        f" ({ratios[quarter]:.2f}-{ratios[-1 - quarter]:.2f}) |"
-        f" {each.peak_bytes / 1e6:.0f} | {each.versions} |")
+    cells = [each.name, f"{each.spec['batch_size'] / middle:.2f}",
+             f"{1e3 * middle:.1f}",
+             f"{statistics.median(by_time):.2f}"
+             f" ({by_time[quarter]:.2f}-{by_time[-1 - quarter]:.2f})",
+             f"{statistics.median(ratios(base.cpu_seconds, each.cpu_seconds)):.2f}",
+             f"{each.peak_bytes / 1e6:.0f}", each.versions]
+    lines.append("| " + " | ".join(cells) + " |")
   return lines
 
 

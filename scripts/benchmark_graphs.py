@@ -331,11 +331,11 @@ def build(spec):
 
 
 def run_steps(run_step, number):
-  """Runs steps; returns the seconds of all, and the last result."""
-  begin = time.perf_counter()
+  """Runs steps; returns their seconds, those of all cores, the last result."""
+  begin, begin_cpu = time.perf_counter(), time.process_time()
   for _ in range(number):
     result = run_step()
-  return time.perf_counter() - begin, result
+  return (time.perf_counter() - begin, time.process_time() - begin_cpu, result)
 
 
 def warm_up(run_step, spec):
@@ -346,7 +346,7 @@ def warm_up(run_step, spec):
   done = 0
   while (done < spec.get("warmup_steps", 2) or
          time.perf_counter() - begin < least):
-    seconds, result = run_steps(run_step, 1)
+    seconds, _, result = run_steps(run_step, 1)
     done += 1
   if not np.all(np.isfinite(result)):
     raise GraphError("the result is not finite after %d steps" % (done + 1))
@@ -377,7 +377,8 @@ def main():
          versions="Python %s, TensorFlow %s" % (platform.python_version(),
                                                 tf.__version__))
   for line in sys.stdin:
-    answer(seconds=run_steps(run_step, int(line))[0])
+    seconds, cpu_seconds, _ = run_steps(run_step, int(line))
+    answer(seconds=seconds, cpu_seconds=cpu_seconds)
 
 
 if __name__ == "__main__":

@@ -23,9 +23,11 @@ class OutOfMemory(Exception):
 
 
 # What a candidate did: its name, its spec, Python and TensorFlow it ran on,
-# seconds of a step in each round, and peak resident bytes.
+# seconds of a step in each round, those of all its cores together, and peak
+# resident bytes.
 Measured = collections.namedtuple(
-    "Measured", ["name", "spec", "versions", "seconds", "peak_bytes"])
+    "Measured", ["name", "spec", "versions", "seconds", "cpu_seconds",
+                 "peak_bytes"])
 
 
 def log(message):
@@ -123,10 +125,11 @@ class Candidate(object):
     return answer["seconds"]
 
   def run(self, steps):
-    """Runs steps; returns the seconds of one of them."""
+    """Runs steps; returns seconds of one of them, and those of all cores."""
     self._process.stdin.write(f"{steps}\n")
     self._process.stdin.flush()
-    return self._answer()["seconds"] / steps
+    answer = self._answer()
+    return answer["seconds"] / steps, answer["cpu_seconds"] / steps
 
   def _answer(self):
     """Waits for the next line of json; returns its dict."""
@@ -183,15 +186,15 @@ def run_in_turn(specs, repeats, steps, block_seconds, max_bytes=None):
         candidates.append(Candidate(name, python, spec, folder, max_bytes))
         slowest = max(slowest, candidates[-1].ready())
       steps = steps or max(1, round(block_seconds / slowest))
-      seconds = collections.OrderedDict((name, []) for name in specs)
+      rounds = collections.OrderedDict((name, []) for name in specs)
       for repeat in range(repeats):
         for candidate in candidates:
-          seconds[candidate.name].append(candidate.run(steps))
+          rounds[candidate.name].append(candidate.run(steps))
         log(f"  round {repeat + 1} of {repeats}, steps {steps}, ms a step: " +
-            ", ".join(f"{name} {1e3 * each[-1]:.1f}"
-                      for name, each in seconds.items()))
+            ", ".join(f"{name} {1e3 * each[-1][0]:.1f}"
+                      for name, each in rounds.items()))
       return [Measured(each.name, each.spec, each.versions,
-                       seconds[each.name], each.peak_bytes())
+                       *zip(*rounds[each.name]), each.peak_bytes())
               for each in candidates]
     finally:
       for candidate in candidates:

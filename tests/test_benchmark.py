@@ -126,11 +126,11 @@ def test_train_beside_a_peer(tmp_path):
   table = rows(result)
   assert [row[0] for row in table] == ["peer float32", "float32"]
   assert table[0][3] == "1.00 (1.00-1.00)"
-  assert all(float(row[1]) > 0 and float(row[4]) > 50 for row in table)
+  assert all(float(row[1]) > 0 and float(row[5]) > 50 for row in table)
   # Examples/s and ms a step are two views of one figure.
   assert float(table[1][1]) == pytest.approx(2e3 / float(table[1][2]), rel=0.1)
   assert "bfloat16: the CPU has " in result.stdout
-  assert "TensorFlow" in table[1][5]
+  assert "TensorFlow" in table[1][6]
 
 
 def test_forward_beside_a_peer_and_another_checkout(tmp_path):
@@ -235,14 +235,15 @@ print(json.dumps({"seconds": 0.5, "versions": name}), flush=True)
 for line in sys.stdin:
   with open(%r, "a") as writer:
     writer.write(name + line)
-  print(json.dumps({"seconds": 4.0}), flush=True)
+  print(json.dumps({"seconds": 4.0, "cpu_seconds": 6.0}), flush=True)
 """ % (sys.executable, str(order)))
   program.chmod(0o755)
   specs = {name: (str(program), {"name": name}) for name in "ab"}
   measured = benchmark_processes.run_in_turn(specs, 2, None, 2.0)
   assert order.read_text() == "a4\nb4\na4\nb4\n"
   assert [each.name for each in measured] == ["a", "b"]
-  assert measured[0].seconds == [1.0, 1.0]
+  assert measured[0].seconds == (1.0, 1.0)
+  assert measured[0].cpu_seconds == (1.5, 1.5)
   assert measured[1].versions == "b"
   assert all(each.peak_bytes > 0 for each in measured)
 

@@ -1,0 +1,61 @@
+"""Losses of two precisions side by side: the table, and what goes wrong."""
+
+import tensorflow.compat.v1 as tf
+
+import compare_precision
+import tiny
+
+SCRIPT = "scripts/compare_precision.py"
+
+
+def scalars(loss, masked_lm_loss, next_sentence_loss):
+  return dict(loss=loss, masked_lm_loss=masked_lm_loss,
+              next_sentence_loss=next_sentence_loss)
+
+
+def test_table_has_the_difference_from_the_first():
+  lines = compare_precision.table({
+      "float32": {50: scalars(9.0, 8.25, 0.75), 100: scalars(8, 7.3, 0.7)},
+      "bfloat16": {50: scalars(9.5, 8.5, 1.0), 100: scalars(7.99, 7.3, 0.69)}})
+  assert lines[0] == ("| step | float32: loss (masked-LM, pair) | bfloat16: loss"
+                      " (masked-LM, pair) | bfloat16 - float32 |")
+  assert lines[2:] == [
+      "| 50 | 9.0000 (8.2500, 0.7500) | 9.5000 (8.5000, 1.0000) | +0.5000 |",
+      "| 100 | 8.0000 (7.3000, 0.7000) | 7.9900 (7.3000, 0.6900) | -0.0100 |"]
+
+
+def test_reads_what_training_wrote(tmp_path):
+  with tf.Graph().as_default():
+    writer = tf.summary.FileWriter(str(tmp_path))
+    for step, values in ((50, scalars(9.0, 8.0, 1.0)), (100, {"loss": 3.0})):
+      writer.add_summary(tf.Summary(value=[
+          tf.Summary.Value(tag="train/" + key, simple_value=value)
+          for key, value in dict(values, learning_rate=0.1).items()]), step)
+    writer.add_summary(tf.Summary(value=[
+        tf.Summary.Value(tag="loss", simple_value=5.0)]), 70)
+    writer.close()
+  # A step without all of the losses is none of training's own lines.
+  assert compare_precision.read_scalars(str(tmp_path)) == {
+      50: scalars(9.0, 8.0, 1.0)}
+
+
+def test_a_folder_that_is_there(tmp_path):
+  (tmp_path / "bfloat16").mkdir()
+  result = tiny.run_script(SCRIPT, output_dir=tmp_path)
+  tiny.assert_fails(result, str(tmp_path / "bfloat16") + " is there already",
+                    "--output_dir")
+  assert not (tmp_path / "float32").exists()
+
+
+def test_steps_that_no_row_ends_with(tmp_path):
+  tiny.assert_fails(
+      tiny.run_script(SCRIPT, output_dir=tmp_path, num_train_steps=30,
+                      every=20),
+      "--num_train_steps 30", "--every 20")
+
+
+def test_a_run_that_fails_shows_its_last_lines(tmp_path):
+  result = tiny.run_script(SCRIPT, output_dir=tmp_path, learning_rat=1)
+  assert result.returncode != 0
+  assert "training in float32 ended with exit code" in result.stderr
+  assert "learning_rat" in result.stderr.split("ended with exit code")[1]
