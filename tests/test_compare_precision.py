@@ -58,4 +58,4 @@ def test_a_run_that_fails_shows_its_last_lines(tmp_path):
   result = tiny.run_script(SCRIPT, output_dir=tmp_path, learning_rat=1)
   assert result.returncode != 0
   assert "training in float32 ended with exit code" in result.stderr
-  assert "learning_rat" in result.stderr.split("ended with exit code")[1]
+  assert "Unknown command line flag" in result.stderr
