@@ -412,8 +412,7 @@ def add_speed_arguments(parser, block_seconds):
   add("--max_seq_length", type=int, default=128)
   add("--precision", type=precision_list, default=["float32"],
       help=f"comma list of {', '.join(PRECISIONS)}")
-  add("--peer_dir", help="folder of albert_zh, or of a package like"
-      " google-research/bert or google-research/albert")
+  add("--peer_dir", help="folder of albert_zh or google-research/bert")
   add("--peer_python", default=sys.executable, help="what it runs on")
   add("--code_dir", action="append", default=[],
       help="another checkout of this project, to compare with; repeatable")

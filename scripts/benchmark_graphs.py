@@ -7,10 +7,10 @@ line of json. Then each line of its standard input is a number of steps to run;
 the answer is one line of json with the seconds they took. It ends with its
 input. `Candidate` in benchmark.py is the other end.
 
-The graph is either that of a checkout of this project or that of a peer: a
-folder with the modules of albert_zh, or a package like google-research/bert or
-google-research/albert. Those are written for TensorFlow 1.15; on a later one
-they get a stand-in for the module `tensorflow`.
+The graph is either that of a checkout of this project or that of a peer: the
+folder of albert_zh, or that of google-research/bert (which also comes as a
+package). They are written for TensorFlow 1; on 2.x they get a stand-in for the
+module `tensorflow`.
 """
 
 import functools
@@ -244,36 +244,26 @@ def our_forward(spec, features):
   return tf.no_op(), output.logits
 
 
-def _peer_config(modeling, spec):
-  config = getattr(modeling, "AlbertConfig", None) or modeling.BertConfig
-  return config.from_json_file(spec["config_file"])
-
-
 def peer_training(spec, features):
   """The training step of a peer; returns (op of the step, loss)."""
   modeling, pretraining, optimization = import_from(
       spec["code_dir"], ["modeling", "run_pretraining", "optimization"])
-  config = _peer_config(modeling, spec)
-  model_class = getattr(modeling, "AlbertModel", None) or modeling.BertModel
-  model = model_class(
+  config = modeling.BertConfig.from_json_file(spec["config_file"])
+  model = modeling.BertModel(
       config=config, is_training=True, input_ids=features["input_ids"],
       input_mask=features["input_mask"],
       token_type_ids=features["segment_ids"], use_one_hot_embeddings=False)
   tables = [model.get_embedding_table()]
-  if hasattr(model, "get_embedding_table_2"):
+  if hasattr(model, "get_embedding_table_2"):  # BERT projects nothing
     tables.append(model.get_embedding_table_2())
   arguments = [config, model.get_sequence_output()] + tables + [
       features[name] for name in ("masked_lm_positions", "masked_lm_ids",
                                   "masked_lm_weights")]
   masked_lm_loss = pretraining.get_masked_lm_output(*arguments)[0]
-  pair_head = (getattr(pretraining, "get_sentence_order_output", None) or
-               pretraining.get_next_sentence_output)
-  loss = masked_lm_loss + pair_head(
+  loss = masked_lm_loss + pretraining.get_next_sentence_output(
       config, model.get_pooled_output(), features["next_sentence_labels"])[0]
-  options = options_of(optimization.create_optimizer,
-                       {"optimizer": ("lamb",) * 2}, spec["code_dir"])
   train_op = optimization.create_optimizer(
-      loss, LEARNING_RATE, NUM_STEPS, NUM_STEPS // 10, False, **options)
+      loss, LEARNING_RATE, NUM_STEPS, NUM_STEPS // 10, False)
   return train_op, loss
 
 
@@ -281,8 +271,9 @@ def peer_forward(spec, features):
   """The classifier of a peer; returns (op, logits)."""
   modeling, classifier = import_from(
       spec["code_dir"], ["modeling", "run_classifier"])
+  config = modeling.BertConfig.from_json_file(spec["config_file"])
   output = classifier.create_model(
-      _peer_config(modeling, spec), False, features["input_ids"],
+      config, False, features["input_ids"],
       features["input_mask"], features["segment_ids"], features["label_ids"],
       NUM_LABELS, False)
   return tf.no_op(), output[2]
