@@ -256,6 +256,8 @@ import benchmark_graphs
 benchmark_graphs.install_stand_in()
 import tensorflow as tf
 from tensorflow.contrib import tpu
+from tensorflow.python.ops import linalg_ops
+from tensorflow.python.training import optimizer
 import tensorflow.compat.v1 as v1
 assert tf.contrib.tpu is tpu and tpu.CrossShardOptimizer
 assert tf.get_variable and tf.layers.dense and tf.flags and v1.Session
