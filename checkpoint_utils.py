@@ -410,6 +410,16 @@ def checkpoint_step(checkpoint):
   return int(reader.get_tensor("global_step"))
 
 
+def latest_step(folder):
+  """How many steps were made by a folder's latest checkpoint.
+
+  Returns:
+    (step, path); (0, None) where there is no checkpoint.
+  """
+  latest = tf.train.latest_checkpoint(folder)
+  return (checkpoint_step(latest) if latest else 0), latest
+
+
 def step_checkpoints(folder):
   """All checkpoints `model.ckpt-<step>` of a folder, oldest first.
 

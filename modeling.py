@@ -25,6 +25,7 @@ Letters in the comments on shapes:
 import collections
 import copy
 import difflib
+import itertools
 import json
 import math
 import numbers
@@ -33,6 +34,7 @@ import tensorflow.compat.v1 as tf
 
 # Some are imported for those who take them from here, as from BERT's modeling.
 from bert_utils import assert_rank  # noqa: F401
+from bert_utils import gather_indexes
 from bert_utils import get_assignment_map_from_checkpoint  # noqa: F401
 from bert_utils import get_shape_list
 from bert_utils import reshape_from_matrix
@@ -316,7 +318,9 @@ class BertModel(object):
   """
 
   def __init__(self, config, is_training, input_ids, input_mask=None,
-               token_type_ids=None, use_one_hot_embeddings=False, scope=None):
+               token_type_ids=None, use_one_hot_embeddings=False, scope=None,
+               compute_dtype=tf.float32, output_positions=None,
+               dropout_seed=None, recompute_activations=False):
     """Builds the graph of the model.
 
     Args:
@@ -330,12 +334,26 @@ class BertModel(object):
       use_one_hot_embeddings: bool; look tokens up by a matrix product with
         one-hot rows (faster on TPU) instead of `tf.gather`.
       scope: string, variable scope; default "bert".
+      compute_dtype: tf.float32, tf.bfloat16 or tf.float16: type of the
+        encoder's activations and products, and of `get_sequence_output`.
+        Variables, embeddings, norms, softmax and the pooler, and so
+        `get_pooled_output`, stay float32.
+      output_positions: int32 Tensor [B, P], or None. Given, the last layer is
+        computed only where it is read: at the first token and at these
+        positions (`get_output_at_positions`). P may be 0.
+      dropout_seed: int32 Tensor [2], or None. Given, what is dropped depends
+        on nothing but the seed and the place in the model.
+      recompute_activations: bool; in training, keep only what goes into a
+        layer and compute the rest again for its gradients: less memory, more
+        time. Needs gradients by `tf.gradients`, in a graph.
 
     Raises:
-      ValueError: the config is invalid or a tensor has another rank than 2.
+      ValueError: the config is invalid, a tensor has another rank than 2, or
+        TensorFlow cannot compute with the type.
     """
     config = copy.deepcopy(config)
     config.validate()
+    compute_dtype = _check_compute_dtype(compute_dtype)
     if not is_training:
       config.hidden_dropout_prob = 0.0
       config.attention_probs_dropout_prob = 0.0
@@ -356,21 +374,29 @@ class BertModel(object):
     with tf.variable_scope(scope, default_name="bert"):
       with tf.variable_scope("embeddings"):
         self._build_embeddings(config, input_ids, token_type_ids,
-                               use_one_hot_embeddings)
+                               use_one_hot_embeddings, dropout_seed)
       with tf.variable_scope("encoder"):
-        self._build_encoder(config, input_mask)
+        self._build_encoder(config, input_mask, compute_dtype, dropout_seed,
+                            recompute_activations and is_training)
+        self._has_positions = output_positions is not None
+        if self._has_positions:
+          first = tf.zeros([batch_size, 1], tf.int32)
+          self._read_output = self._last_layer(
+              tf.concat([first, output_positions], axis=1))  # [B, 1 + P, H]
+        else:
+          self._read_output = self.sequence_output  # [B, S, H]
 
       # A segment is represented by its first token, [CLS], passed through a
       # dense layer that is pre-trained with the segment-level task.
       with tf.variable_scope("pooler"):
-        first_token_tensor = tf.squeeze(self.sequence_output[:, 0:1, :],
+        first_token_tensor = tf.squeeze(self._read_output[:, 0:1, :],
                                         axis=1)  # [B, H]
         self.pooled_output = dense(
-            first_token_tensor, config.hidden_size, tf.tanh,
-            config.initializer_range)
+            tf.cast(first_token_tensor, tf.float32), config.hidden_size,
+            tf.tanh, config.initializer_range)
 
   def _build_embeddings(self, config, input_ids, token_type_ids,
-                        use_one_hot_embeddings):
+                        use_one_hot_embeddings, dropout_seed):
     """Sets `word_embedding_output`, `embedding_output` and the tables.
 
     albert_zh projects tokens to H and adds segments and positions then;
@@ -390,40 +416,75 @@ class BertModel(object):
     else:
       self.word_embedding_output, self.embedding_table = embedding_lookup(
           **lookup)
-    self.embedding_output = embedding_postprocessor(
+    output = embedding_postprocessor(
         input_tensor=self.word_embedding_output,
         use_token_type=True,
         token_type_ids=token_type_ids,
         token_type_vocab_size=config.type_vocab_size,
         initializer_range=config.initializer_range,
         max_position_embeddings=config.max_position_embeddings,
-        dropout_prob=config.hidden_dropout_prob)
+        dropout_prob=0.0)
+    self.embedding_output = dropout(output, config.hidden_dropout_prob,
+                                    dropout_seed)
 
-  def _build_encoder(self, config, input_mask):
-    """Sets `all_encoder_layers` and `sequence_output`."""
+  def _build_encoder(self, config, input_mask, compute_dtype, dropout_seed,
+                     recompute):
+    """Builds all layers but the last; sets what builds that one."""
     input_tensor = self.embedding_output
+    if input_tensor.dtype == tf.float32:  # else a variable getter chose it
+      input_tensor = tf.cast(input_tensor, compute_dtype)
     if input_tensor.shape.as_list()[-1] != config.hidden_size:
       mapped = dense(reshape_to_matrix(input_tensor), config.hidden_size, None,
                      config.initializer_range, "embedding_hidden_mapping_in")
       input_tensor = reshape_from_matrix(mapped, get_shape_list(input_tensor))
-    self.all_encoder_layers = _encoder(
+    self._earlier_layers, last_layer = _encoder(
         config.ln_type, layer_scopes(config), input_tensor,
         _mask_to_bias(tf.expand_dims(input_mask, axis=1)),
         config.num_attention_heads, config.intermediate_size,
         get_activation(config.hidden_act), config.hidden_dropout_prob,
-        config.attention_probs_dropout_prob, config.initializer_range)
+        config.attention_probs_dropout_prob, config.initializer_range,
+        dropout_seed=dropout_seed, recompute=recompute)
+    self._last_layer, self._sequence_output = last_layer, None
     if config.final_layer_norm:
-      self.all_encoder_layers[-1] = layer_norm(
-          self.all_encoder_layers[-1], name="final_layer_norm")
-    self.sequence_output = self.all_encoder_layers[-1]
+      with tf.variable_scope("final_layer_norm"):
+        weights = _norm_variables(config.hidden_size)
+      self._last_layer = lambda positions=None: _normalize(
+          last_layer(positions), weights)
+
+  @property
+  def sequence_output(self):
+    """As `get_sequence_output`."""
+    if self._sequence_output is None:
+      self._sequence_output = self._last_layer()
+    return self._sequence_output
+
+  @property
+  def all_encoder_layers(self):
+    """As `get_all_encoder_layers`."""
+    return self._earlier_layers + [self.sequence_output]
 
   def get_pooled_output(self):
-    """Float Tensor [B, H]: the first token through the pooler."""
+    """float32 Tensor [B, H]: the first token through the pooler."""
     return self.pooled_output
 
   def get_sequence_output(self):
-    """Float Tensor [B, S, H]: the output of the last layer."""
+    """Float Tensor [B, S, H]: the output of the last layer.
+
+    With `output_positions`, the first call builds what they left out (with
+    draws of its own where there is dropout).
+    """
     return self.sequence_output
+
+  def get_output_at_positions(self):
+    """Float Tensor [B, P, H]: the last layer's at `output_positions`.
+
+    Raises:
+      ValueError: the model was built without them.
+    """
+    if not self._has_positions:
+      raise ValueError("get_output_at_positions needs a model that was built"
+                       " with output_positions, found None")
+    return self._read_output[:, 1:]
 
   def get_all_encoder_layers(self):
     """List of float Tensors [B, S, H]: the output of every layer.
@@ -454,6 +515,15 @@ class BertModel(object):
     None in the other layouts than "zh".
     """
     return self.embedding_table_2
+
+
+def _check_compute_dtype(compute_dtype):
+  """The type as a DType; a ValueError unless products can be made in it."""
+  dtype = tf.as_dtype(compute_dtype)
+  if dtype not in (tf.float32, tf.bfloat16, tf.float16):
+    raise ValueError("compute_dtype must be tf.float32, tf.bfloat16 or"
+                     " tf.float16, found %s" % dtype.name)
+  return dtype
 
 
 # google-research/albert's name; the layout is the config's.
@@ -640,14 +710,13 @@ def _mask_to_bias(attention_mask):
 Dense = collections.namedtuple("Dense", ["kernel", "bias"])
 
 
-def _dense_variables(input_width, units, initializer_range, dtype=tf.float32):
-  """Creates the variables of a dense layer in the current scope."""
+def _dense_variables(input_width, units, initializer_range, dtype):
+  """A dense layer in the current scope: float32 variables, cast to `dtype`."""
   kernel = tf.get_variable(
-      "kernel", [input_width, units], dtype=dtype,
+      "kernel", [input_width, units],
       initializer=create_initializer(initializer_range))
-  bias = tf.get_variable("bias", [units], dtype=dtype,
-                         initializer=tf.zeros_initializer())
-  return Dense(kernel, bias)
+  bias = tf.get_variable("bias", [units], initializer=tf.zeros_initializer())
+  return Dense(tf.cast(kernel, dtype), tf.cast(bias, dtype))
 
 
 def _project(input_tensor, weights, activation=None):
@@ -703,13 +772,14 @@ def _split_heads(input_tensor, batch_size, seq_length, parts, num_heads,
   return tf.unstack(output, num=parts, axis=0)
 
 
-def _attend(query, key, value, attention_bias, dropout_prob):
+def _attend(query, key, value, attention_bias, dropout_prob, drop):
   """Scaled dot-product attention of every head.
 
   Args:
     query: float Tensor [B, N, F, D]; key and value: [B, N, T, D].
     attention_bias: float32 Tensor that broadcasts to [B, N, F, T], or None.
     dropout_prob: float, dropout of the attention probabilities.
+    drop: function (Tensor, probability) -> Tensor.
 
   Returns:
     float Tensor [B * F, N * D].
@@ -724,7 +794,7 @@ def _attend(query, key, value, attention_bias, dropout_prob):
     scores += attention_bias
   probs = tf.cast(tf.nn.softmax(scores), value.dtype)
   # Whole keys are dropped for a query, as in the original Transformer.
-  probs = dropout(probs, dropout_prob)
+  probs = drop(probs, dropout_prob)
   context = tf.matmul(probs, value)  # [B, N, F, D]
   context = tf.transpose(context, [0, 2, 1, 3])  # [B, F, N, D]
   return tf.reshape(context, [-1, num_heads * size_per_head])
@@ -792,7 +862,7 @@ def attention_layer(from_tensor, to_tensor, attention_mask=None,
         1, num_attention_heads, size_per_head)
   bias = None if attention_mask is None else _mask_to_bias(attention_mask)
   context = _attend(heads[0], heads[1], heads[2], bias,
-                    attention_probs_dropout_prob)
+                    attention_probs_dropout_prob, dropout)
   if do_return_2d_tensor:
     return context
   return tf.reshape(context, [batch_size, from_seq_length,
@@ -913,9 +983,10 @@ def _public_transformer(ln_type, shared_type, input_tensor, attention_mask,
                      " %d" % (hidden_size, num_attention_heads))
   _check_choice("shared_type", shared_type, SHARED_TYPES)
   bias = None if attention_mask is None else _mask_to_bias(attention_mask)
-  layers = _encoder(
+  layers, last_layer = _encoder(
       ln_type, _zh_layers(num_hidden_layers, shared_type), input_tensor, bias,
       num_attention_heads, *encoder_args)
+  layers.append(last_layer())
   return layers if do_return_all_layers else layers[-1]
 
 
@@ -969,32 +1040,69 @@ def _zh_layers(num_layers, shared_type):
   return layers
 
 
-class _ScopeVariables(object):
-  """Creates the variables of a scope once and hands them out again."""
+# A layer's weights, each a Dense or a Norm. Query, key and value stand side by
+# side: one product, not three.
+LayerWeights = collections.namedtuple(
+    "LayerWeights", ["qkv", "attention_output", "attention_norm",
+                     "intermediate", "output", "output_norm"])
 
-  def __init__(self):
-    self._created = {}
+# What is the same for all layers.
+_LayerOptions = collections.namedtuple(
+    "_LayerOptions", ["ln_type", "num_heads", "activation", "hidden_dropout",
+                      "attention_dropout", "adapter_fn"])
 
-  def get(self, scope, create_fn, *args):
-    """The variables that `create_fn(*args)` makes in the scope."""
-    key = (scope, create_fn)
-    if key not in self._created:
+
+def _encoder_weights(ln_type, layer_scopes, width, intermediate_size,
+                     initializer_range, dtype):
+  """Creates the variables of all layers; shared ones are prepared once.
+
+  Returns:
+    List of LayerWeights, one a layer.
+  """
+  created = {}
+
+  def in_scope(scope, create_fn, *args):
+    if scope not in created:
       with tf.variable_scope(scope):
-        self._created[key] = create_fn(*args)
-    return self._created[key]
+        created[scope] = create_fn(*args)
+    return created[scope]
 
+  def qkv():
+    query, key, value = _attention_variables(
+        width, width, width, initializer_range, dtype)
+    return Dense(tf.concat([query.kernel, key.kernel, value.kernel], axis=1),
+                 tf.concat([query.bias, key.bias, value.bias], axis=0))
 
-def _joined_attention_variables(width, initializer_range, dtype):
-  """Query, key and value side by side: one product, not three."""
-  weights = _attention_variables(width, width, width, initializer_range, dtype)
-  return Dense(tf.concat([w.kernel for w in weights], axis=1),
-               tf.concat([w.bias for w in weights], axis=0))
+  def dense_in(scope, input_width, units):
+    return in_scope(scope, _dense_variables, input_width, units,
+                    initializer_range, dtype)
+
+  layers = []
+  for scopes in layer_scopes:
+    weights = {}
+    # The order in which a reader of the graph meets them, as in the peers.
+    for names in (("attention_norm", "qkv", "attention_output"),
+                  ("output_norm", "intermediate", "output")):
+      for name in names if ln_type == "preln" else names[1:] + names[:1]:
+        scope = scopes.attention_self if name == "qkv" else getattr(
+            scopes, name)
+        if name == "qkv":
+          weights[name] = in_scope(scope, qkv)
+        elif name.endswith("norm"):
+          weights[name] = in_scope(scope, _norm_variables, width)
+        else:
+          weights[name] = dense_in(
+              scope, intermediate_size if name == "output" else width,
+              intermediate_size if name == "intermediate" else width)
+    layers.append(LayerWeights(**weights))
+  return layers
 
 
 def _encoder(ln_type, layer_scopes, input_tensor, attention_bias,
              num_attention_heads, intermediate_size, intermediate_act_fn,
              hidden_dropout_prob, attention_probs_dropout_prob,
-             initializer_range, adapter_fn=None):
+             initializer_range, adapter_fn=None, dropout_seed=None,
+             recompute=False):
   """The one transformer behind all norm positions, sharings and layouts.
 
   Args:
@@ -1002,58 +1110,165 @@ def _encoder(ln_type, layer_scopes, input_tensor, attention_bias,
     layer_scopes: list of LayerScopes, one a layer.
     input_tensor: float Tensor [B, S, H].
     attention_bias: float32 Tensor [B, 1, S or 1, S], or None.
+    dropout_seed: int32 Tensor [2], or None.
+    recompute: bool; not with an adapter.
     The others: see `transformer_model`.
 
   Returns:
-    List of float Tensors [B, S, H], one a layer.
+    (list of float Tensors [B, S, H], of every layer but the last,
+     function that builds the last layer: None -> float Tensor [B, S, H],
+     or int32 Tensor [B, F] of the positions that are read -> [B, F, H]).
   """
-  input_shape = get_shape_list(input_tensor, expected_rank=3)
-  batch_size, seq_length, width = input_shape
-  dtype = input_tensor.dtype.base_dtype
-  variables = _ScopeVariables()
+  batch_size, seq_length, width = get_shape_list(input_tensor, expected_rank=3)
+  layers = _encoder_weights(ln_type, layer_scopes, width, intermediate_size,
+                            initializer_range, input_tensor.dtype.base_dtype)
+  options = _LayerOptions(
+      ln_type, num_attention_heads, intermediate_act_fn, hidden_dropout_prob,
+      attention_probs_dropout_prob, adapter_fn)
 
-  def dense_in(scope, tensor, input_width, units, activation=None):
-    return _project(
-        tensor,
-        variables.get(scope, _dense_variables, input_width, units,
-                      initializer_range, dtype),
-        activation)
+  if recompute and dropout_seed is None and (
+      hidden_dropout_prob or attention_probs_dropout_prob):
+    # Drawn once a step, so that a layer drops the same when computed again.
+    dropout_seed = tf.random_uniform([2], maxval=2**31 - 1, dtype=tf.int32)
+  dropouts = itertools.count(1)  # 0 is that of the embeddings
 
-  def attention_block(tensor, scopes):
-    joined = variables.get(scopes.attention_self, _joined_attention_variables,
-                           width, initializer_range, dtype)
-    query, key, value = _split_heads(
-        _project(tensor, joined), batch_size, seq_length, 3,
-        num_attention_heads, width // num_attention_heads)
-    context = _attend(query, key, value, attention_bias,
-                      attention_probs_dropout_prob)
-    return dense_in(scopes.attention_output, context, width, width)
+  def run_layer(index, tensor, positions=None):
+    numbers = [next(dropouts) for _ in range(3)]
 
-  def feed_forward_block(tensor, scopes):
-    intermediate = dense_in(scopes.intermediate, tensor, width,
-                            intermediate_size, intermediate_act_fn)
-    return dense_in(scopes.output, intermediate, intermediate_size, width)
+    def build(tensor, bias, seed, weights):
+      dropper = _Dropper(seed, numbers)
+      return _layer(options, index, tensor, bias, weights,
+                    [batch_size, seq_length], positions, dropper)
 
-  def residual(tensor, block, scopes, norm_scope, layer_idx, part):
-    def norm(x):
-      return _normalize(x, variables.get(norm_scope, _norm_variables, width))
-
-    block_input = norm(tensor) if ln_type == "preln" else tensor
-    output = dropout(block(block_input, scopes), hidden_dropout_prob)
-    output = tensor + _adapt(output, adapter_fn, layer_idx, part)
-    return norm(output) if ln_type == "postln" else output
+    arguments = tensor, attention_bias, dropout_seed, layers[index]
+    with tf.name_scope("layer_%d" % index):
+      # The last layer's few rows are kept: they cost little.
+      if recompute and positions is None:
+        return _recomputed(build, *arguments)
+      return build(*arguments)
 
   # A matrix all the way: reshapes cost little on CPU and GPU, much on TPU.
   tensor = reshape_to_matrix(input_tensor)  # [B * S, H]
-  all_layer_outputs = []
-  for layer_idx, scopes in enumerate(layer_scopes):
-    with tf.name_scope("layer_%d" % layer_idx):
-      tensor = residual(tensor, attention_block, scopes,
-                        scopes.attention_norm, layer_idx, "attention")
-      tensor = residual(tensor, feed_forward_block, scopes,
-                        scopes.output_norm, layer_idx, "output")
-      all_layer_outputs.append(reshape_from_matrix(tensor, input_shape))
-  return all_layer_outputs
+  outputs = []
+  for index in range(len(layers) - 1):
+    tensor = run_layer(index, tensor)
+    outputs.append(tf.reshape(tensor, [batch_size, seq_length, width]))
+
+  def last_layer(positions=None):
+    length = seq_length if positions is None else get_shape_list(positions)[1]
+    output = run_layer(len(layers) - 1, tensor, positions)
+    return tf.reshape(output, [batch_size, length, width])
+
+  return outputs, last_layer
+
+
+def _recomputed(function, *arguments):
+  """The function's value; its inside is computed again for the gradients.
+
+  Args:
+    function: function of the arguments that uses no other tensors with
+      gradients, and no variables.
+    *arguments: nests of Tensors and None.
+
+  Returns:
+    float Tensor.
+  """
+  nest = tf.nest
+
+  @tf.custom_gradient
+  def call(*tensors):
+    def gradient(output_gradient):
+      # Not before the gradient arrives; nor can grappler, that merges equal
+      # ops, take the forward pass's: copies are other inputs than theirs.
+      with tf.control_dependencies([output_gradient]):
+        copies = [tf.identity(tensor) for tensor in tensors]
+      output = function(*unflatten(copies))
+      gradients = iter(tf.gradients(
+          output, [copy for copy in copies if copy.dtype.is_floating],
+          output_gradient))
+      return [next(gradients) if copy.dtype.is_floating else None
+              for copy in copies]
+    return function(*unflatten(tensors)), gradient
+
+  flat = nest.flatten(list(arguments))
+
+  def unflatten(tensors):
+    tensors = iter(tensors)
+    return nest.pack_sequence_as(
+        list(arguments),
+        [None if item is None else next(tensors) for item in flat])
+
+  return call(*[tf.convert_to_tensor(item) for item in flat
+                if item is not None])
+
+
+def _layer(options, layer_idx, tensor, attention_bias, weights, shape,
+           positions, dropper):
+  """One layer: attention and feed-forward, a norm and a residual sum each.
+
+  Args:
+    options: _LayerOptions.
+    layer_idx: int, for the adapter.
+    tensor: float Tensor [B * S, H].
+    attention_bias: float32 Tensor [B, 1, S or 1, S], or None.
+    weights: LayerWeights.
+    shape: [B, S].
+    positions: int32 Tensor [B, F], at which the output is read, or None.
+    dropper: _Dropper.
+
+  Returns:
+    float Tensor [B * S, H], or [B * F, H].
+  """
+  def before(x, norm):
+    return _normalize(x, norm) if options.ln_type == "preln" else x
+
+  def after(x, projection, norm, part):
+    projection = dropper.drop(projection, options.hidden_dropout)
+    x += _adapt(projection, options.adapter_fn, layer_idx, part)
+    return _normalize(x, norm) if options.ln_type == "postln" else x
+
+  block_input = before(tensor, weights.attention_norm)
+  context = _self_attention(options, block_input, attention_bias, weights.qkv,
+                            shape, positions, dropper)
+  if positions is not None:
+    tensor = _gather_rows(tensor, shape, positions)
+  tensor = after(tensor, _project(context, weights.attention_output),
+                 weights.attention_norm, "attention")
+  intermediate = _project(before(tensor, weights.output_norm),
+                          weights.intermediate, options.activation)
+  return after(tensor, _project(intermediate, weights.output),
+               weights.output_norm, "output")
+
+
+def _self_attention(options, tensor, attention_bias, qkv, shape, positions,
+                    dropper):
+  """Attention of a sequence to itself; arguments as of `_layer`.
+
+  Returns:
+    float Tensor [B * S, H], or [B * F, H] where there are positions.
+  """
+  batch_size, seq_length = shape
+  width = get_shape_list(tensor)[-1]
+  sizes = options.num_heads, width // options.num_heads
+  if positions is None:
+    query, key, value = _split_heads(_project(tensor, qkv), batch_size,
+                                     seq_length, 3, *sizes)
+  else:
+    query, = _split_heads(
+        _project(_gather_rows(tensor, shape, positions),
+                 Dense(qkv.kernel[:, :width], qkv.bias[:width])),
+        batch_size, get_shape_list(positions)[1], 1, *sizes)
+    key, value = _split_heads(
+        _project(tensor, Dense(qkv.kernel[:, width:], qkv.bias[width:])),
+        batch_size, seq_length, 2, *sizes)
+  return _attend(query, key, value, attention_bias, options.attention_dropout,
+                 dropper.drop)
+
+
+def _gather_rows(matrix, shape, positions):
+  """Rows [B * F, H] of a matrix [B * S, H] at the positions [B, F]."""
+  return gather_indexes(
+      tf.reshape(matrix, shape + [get_shape_list(matrix)[-1]]), positions)
 
 
 def _adapt(projection, adapter_fn, layer_idx, part):
@@ -1099,19 +1314,42 @@ def get_activation(activation_string):
   return _ACTIVATIONS[name]
 
 
-def dropout(input_tensor, dropout_prob):
+def dropout(input_tensor, dropout_prob, seed=None, number=0):
   """Drops elements with the given probability (not: keeps them).
 
   Args:
     input_tensor: float Tensor.
     dropout_prob: float; None or 0 builds nothing.
+    seed: int32 Tensor [2], or None. Given, equal seeds and numbers drop equal
+      elements.
+    number: int, tells the dropouts of one seed apart. Those of a BertModel
+      are 0, 1, 2, ...
 
   Returns:
     Tensor of the same shape.
   """
   if not dropout_prob:
     return input_tensor
-  return tf.nn.dropout(input_tensor, rate=dropout_prob)
+  if seed is None:
+    return tf.nn.dropout(input_tensor, rate=dropout_prob)
+  # Wraps around; an odd factor keeps neighbours far from each other.
+  offset = (number * 0x9E3779B1 + 2**31) % 2**32 - 2**31
+  uniform = tf.random.stateless_uniform(
+      tf.shape(input_tensor), seed + tf.constant([offset, 0], tf.int32))
+  return tf.where(uniform >= dropout_prob,
+                  input_tensor * (1.0 / (1.0 - dropout_prob)),
+                  tf.zeros_like(input_tensor))
+
+
+class _Dropper(object):
+  """The dropouts of one layer, numbered in the order of the calls."""
+
+  def __init__(self, seed, numbers):
+    self._seed = seed
+    self._numbers = iter(numbers)
+
+  def drop(self, tensor, dropout_prob):
+    return dropout(tensor, dropout_prob, self._seed, next(self._numbers))
 
 
 # A layer norm's variables, each [width].

@@ -4,8 +4,10 @@
       loss, init_lr=1e-4, num_train_steps=1000, num_warmup_steps=100,
       use_tpu=False, optimizer="lamb")
 
-`build_train_op` takes the same arguments and also returns the learning rate
-and the gradient norm, for whoever logs them.
+`build_train_op` takes the same arguments and also returns the learning rate,
+the gradient norm and the loss of the whole step, for whoever logs them. A step
+may be spread over replicas (`tf.distribute` or TPU shards) and, on each, over
+micro-batches that follow each other; both equal one large batch.
 """
 
 import collections
@@ -20,8 +22,16 @@ OPTIMIZERS = ("adamw", "lamb", "lamb_google")
 # Normalisation and bias variables: small, and hurt by being pulled to zero.
 EXCLUDE_FROM_WEIGHT_DECAY = ("LayerNorm", "layer_norm", "bias")
 
+# Dynamic loss scaling, as in NVIDIA's mixed-precision training (Micikevicius
+# et al., https://arxiv.org/abs/1710.03740, and apex.amp's defaults): powers of
+# two, so that scaling rounds nothing.
+INITIAL_LOSS_SCALE = 2.0 ** 15
+LARGEST_LOSS_SCALE = 2.0 ** 24
+LOSS_SCALE_GROWTH_STEPS = 2000
+
 TrainOp = collections.namedtuple(
-    "TrainOp", ["train_op", "learning_rate", "gradient_norm"])
+    "TrainOp", ["train_op", "learning_rate", "gradient_norm", "loss", "sums",
+                "loss_scale", "skipped_steps"])
 
 
 def create_optimizer(loss, init_lr, num_train_steps, num_warmup_steps, use_tpu,
@@ -42,12 +52,16 @@ def build_train_op(loss, init_lr, num_train_steps, num_warmup_steps, use_tpu,
                    optimizer="adamw", poly_power=1.0, start_warmup_step=0,
                    colocate_gradients_with_ops=False, excluded_tvars=None,
                    weight_decay_rate=0.01, clip_norm=1.0,
-                   bias_correction=False):
+                   bias_correction=False, gradient_accumulation_steps=1,
+                   dynamic_loss_scale=False):
   """Builds one optimizer step: gradients, clipping, update, global step.
 
   Args:
     loss: float Tensor []; under several replicas the mean of this replica's
-      share of the batch.
+      share of the batch. Or a function of a micro-batch's number (int, or
+      int32 Tensor []) that builds the model and returns such a Tensor and a
+      dict of name -> float Tensor; the losses and the dicts' values of all
+      micro-batches are added up.
     init_lr: float, the learning rate before decay.
     num_train_steps: int, the step at which the rate reaches 0.
     num_warmup_steps: int, steps of linear warm-up; 0 or None for none.
@@ -62,11 +76,20 @@ def build_train_op(loss, init_lr, num_train_steps, num_warmup_steps, use_tpu,
     weight_decay_rate: float, decoupled weight decay.
     clip_norm: float, largest global norm of the gradients.
     bias_correction: bool, whether to divide the moments by 1 - beta^t.
+    gradient_accumulation_steps: int, number of micro-batches; above 1 the
+      loss must be a function.
+    dynamic_loss_scale: bool, for activations in float16: the loss is scaled
+      for the backward pass. A step whose gradients are not finite changes
+      nothing but the scale: no weight, no moment, no global step.
 
   Returns:
     TrainOp: `train_op` runs the step and then increments the global step;
     `learning_rate` float32 Tensor [], the rate this very step uses;
-    `gradient_norm` float32 Tensor [], global norm before clipping.
+    `gradient_norm` float32 Tensor [], global norm before clipping; `loss`
+    and `sums`, the loss and the dict of all micro-batches and replicas (mean
+    of the losses over the replicas, sum of the dict's values); `loss_scale`
+    float32 Tensor [], this step's, and `skipped_steps` float32 Tensor [],
+    this one included, both None without `dynamic_loss_scale`.
 
   Raises:
     ValueError: an argument is out of range, an excluded name is no trainable
@@ -75,25 +98,191 @@ def build_train_op(loss, init_lr, num_train_steps, num_warmup_steps, use_tpu,
   if clip_norm <= 0:
     raise ValueError(
         f"clip_norm is {clip_norm!r}, but a norm to clip to must be above 0.")
+  if gradient_accumulation_steps < 1 or (gradient_accumulation_steps > 1 and
+                                         not callable(loss)):
+    raise ValueError(
+        f"gradient_accumulation_steps is {gradient_accumulation_steps}, but it "
+        "must be at least 1, and above 1 the loss must be a function of the "
+        "micro-batch's number.")
+  if dynamic_loss_scale and use_tpu:
+    raise ValueError("dynamic_loss_scale is for float16, which a TPU does not "
+                     "compute in; bfloat16 needs none.")
   global_step = tf.train.get_or_create_global_step()
   learning_rate = learning_rate_schedule(
       init_lr, global_step, num_train_steps, num_warmup_steps, poly_power,
       start_warmup_step)
-  chosen = _make_optimizer(
-      optimizer, learning_rate, weight_decay_rate, bias_correction)
-  if use_tpu:
-    chosen = tf.tpu.CrossShardOptimizer(chosen)
-  gradients, variables = compute_gradients(
-      loss, variables_to_train(excluded_tvars), colocate_gradients_with_ops)
+  scaling = _LossScale() if dynamic_loss_scale else None
+  gradients, variables, total_loss, sums = _accumulate(
+      loss, gradient_accumulation_steps, excluded_tvars,
+      colocate_gradients_with_ops, scaling.scale if scaling else None)
   gradients, gradient_norm = clip_gradients(
       gradients, variables, clip_norm, use_tpu)
+  finite = tf.is_finite(gradient_norm) if scaling else None
+  chosen = _make_optimizer(
+      optimizer, learning_rate, weight_decay_rate, bias_correction, finite)
+  if use_tpu:
+    chosen = tf.tpu.CrossShardOptimizer(chosen)
   # A step's rate is its own: every replica reads it before the update, and
   # the optimizer increments the global step after the update.
   with tf.control_dependencies([learning_rate]):
     gradients = [tf.identity(gradient) for gradient in gradients]
   train_op = chosen.apply_gradients(
-      list(zip(gradients, variables)), global_step=global_step)
-  return TrainOp(train_op, learning_rate, gradient_norm)
+      list(zip(gradients, variables)),
+      global_step=None if scaling else global_step)
+  if scaling:
+    train_op = scaling.finish(train_op, finite, global_step)
+  total_loss, sums = _over_replicas(total_loss, sums, use_tpu)
+  if scaling:
+    # The Estimator stops at NaN, but an overflow is only skipped.
+    total_loss = tf.where(tf.is_nan(total_loss), float("inf"), total_loss)
+  return TrainOp(train_op, learning_rate, gradient_norm, total_loss, sums,
+                 scaling and scaling.scale, scaling and scaling.skipped_steps)
+
+
+def micro_batch(features, index, num_micro_batches):
+  """Cuts a micro-batch out of a step's batch.
+
+  Args:
+    features: dict, name -> Tensor [B, ...].
+    index: int, or int32 Tensor [], which micro-batch.
+    num_micro_batches: int, a divisor of B.
+
+  Returns:
+    dict, name -> Tensor [B / num_micro_batches, ...].
+  """
+  if num_micro_batches == 1:
+    return features
+
+  def cut(tensor):
+    parts = tf.reshape(tensor, tf.concat(
+        [[num_micro_batches, -1], tf.shape(tensor)[1:]], axis=0))
+    size = tensor.shape.as_list()[0]
+    parts.set_shape([num_micro_batches, size and size // num_micro_batches] +
+                    tensor.shape.as_list()[1:])
+    return parts[index]
+
+  return {name: cut(tensor) for name, tensor in features.items()}
+
+
+def _accumulate(loss, num_micro_batches, excluded_tvars, colocate, loss_scale):
+  """Gradients, loss and sums of all micro-batches of this replica.
+
+  The first micro-batch is built by itself: it creates the variables, and what
+  it finds is what the loop over the others starts from. Only one
+  micro-batch's activations are alive at a time.
+
+  Returns:
+    List of dense gradients, list of their variables, float Tensor [], dict.
+  """
+  value, sums = (_in_variable_scope(lambda: loss(0)) if callable(loss) else
+                 (loss, {}))
+  names = sorted(sums)
+  gradients, variables = compute_gradients(
+      _scaled(value, loss_scale), variables_to_train(excluded_tvars), colocate)
+  if num_micro_batches > 1:
+
+    def add_micro_batch(index, *totals):
+      more = _micro_batch_gradients(loss, index, variables, names, colocate,
+                                    loss_scale)
+      return [index + 1] + [total + tensor
+                            for total, tensor in zip(totals, more)]
+
+    # tf.tuple: nothing of the second one may start before the first is done.
+    start = tf.tuple([tf.constant(1), value] +
+                     [sums[name] for name in names] + gradients)
+    totals = tf.while_loop(
+        lambda index, *_: index < num_micro_batches, add_micro_batch, start,
+        parallel_iterations=1, back_prop=False)
+    value = totals[1]
+    sums = dict(zip(names, totals[2:]))
+    gradients = list(totals[2 + len(names):])
+  if loss_scale is not None:
+    gradients = [gradient / loss_scale for gradient in gradients]
+  return gradients, variables, value, sums
+
+
+def _micro_batch_gradients(loss, index, variables, names, colocate,
+                           loss_scale):
+  """What one turn of the loop adds: loss, sums by name, gradients.
+
+  Variables are read inside the loop, and the gradients are those of what was
+  read: `tf.gradients` does not find its way out of a loop to a variable.
+  """
+  read = {}
+
+  def read_inside(getter, name, *args, **kwargs):
+    variable = getter(name, *args, **kwargs)
+    name = variable_name(variable)
+    if name not in read:
+      read[name] = tf.identity(variable)
+    return read[name]
+
+  value, sums = _in_variable_scope(
+      lambda: loss(index), reuse=True, custom_getter=read_inside)
+  gradients, _ = compute_gradients(
+      _scaled(value, loss_scale),
+      [read[variable_name(variable)] for variable in variables], colocate)
+  return [value] + [sums[name] for name in names] + gradients
+
+
+def _in_variable_scope(build, **options):
+  """Calls `build` in the current variable scope, opened again.
+
+  At its end, default names of scopes are free again: without it, a second
+  model would look for variables of "bert_1".
+  """
+  with tf.variable_scope(tf.get_variable_scope(), auxiliary_name_scope=False,
+                         **options):
+    return build()
+
+
+def _scaled(loss, loss_scale):
+  return loss if loss_scale is None else loss * loss_scale
+
+
+class _LossScale(object):
+  """The loss scale: halved at an overflow, doubled after many good steps."""
+
+  def __init__(self):
+    """Creates its variables, which checkpoints keep, or finds them."""
+    def counter(name, value, dtype):
+      # Resource variables: what was read does not change at an assignment.
+      return tf.get_variable(
+          name, [], dtype, tf.constant_initializer(value), trainable=False,
+          use_resource=True,
+          aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
+
+    with tf.variable_scope("loss_scale", reuse=tf.AUTO_REUSE):
+      self._variables = [counter("scale", INITIAL_LOSS_SCALE, tf.float32),
+                         counter("good_steps", 0, tf.int32),
+                         counter("skipped_steps", 0, tf.int32)]
+    self.scale, self._good_steps, self._skipped = [
+        tf.identity(variable) for variable in self._variables]
+    self.skipped_steps = None
+
+  def finish(self, update, finite, global_step):
+    """Counts, after the update, a step that was made or one that was not.
+
+    Returns:
+      Operation.
+    """
+    good_steps = tf.where(finite, self._good_steps + 1, 0)
+    grow = good_steps >= LOSS_SCALE_GROWTH_STEPS
+    skipped = self._skipped + tf.cast(tf.logical_not(finite), tf.int32)
+    self.skipped_steps = tf.cast(skipped, tf.float32)
+    scale = tf.where(
+        finite,
+        tf.where(grow, tf.minimum(self.scale * 2.0, LARGEST_LOSS_SCALE),
+                 self.scale),
+        tf.maximum(self.scale / 2.0, 1.0))
+    values = [scale, tf.where(grow, 0, good_steps), skipped]
+    with tf.control_dependencies([update]):
+      # As with other mixed-precision optimizers, a step that was skipped is
+      # none: the schedule does not move on.
+      made = tf.cast(finite, global_step.dtype.base_dtype)
+      return tf.group(global_step.assign_add(made), *[
+          variable.assign(value)
+          for variable, value in zip(self._variables, values)])
 
 
 def learning_rate_schedule(init_lr, global_step, num_train_steps,
@@ -209,26 +398,62 @@ def clip_gradients(gradients, variables, clip_norm, use_tpu=False):
 
 def _mean_over_replicas(gradients, variables, use_tpu):
   """Returns the gradients' mean over all replicas and the replicas' number."""
+  replicas = num_replicas(use_tpu)
   if use_tpu:
-    num_replicas = tf.tpu.cross_replica_sum(tf.constant(1.0))
-    return [tf.tpu.cross_replica_sum(gradient) / num_replicas
-            for gradient in gradients], num_replicas
-  num_replicas = tf.distribute.get_strategy().num_replicas_in_sync
-  if num_replicas == 1:
-    return gradients, num_replicas
+    return [tf.tpu.cross_replica_sum(gradient) / replicas
+            for gradient in gradients], replicas
+  if replicas > 1:
+    gradients = _reduce(tf.distribute.ReduceOp.MEAN, gradients, variables)
+  return gradients, replicas
 
-  def reduce_mean(strategy, per_replica_gradients):
+
+def num_replicas(use_tpu):
+  """How many replicas share a step: an int, on TPU a float Tensor []."""
+  if use_tpu:
+    return tf.tpu.cross_replica_sum(tf.constant(1.0))
+  return tf.distribute.get_strategy().num_replicas_in_sync
+
+
+def sum_over_replicas(tensors, use_tpu):
+  """Adds up what each replica has.
+
+  Args:
+    tensors: list of float Tensors, this replica's.
+    use_tpu: bool, whether the replicas are TPU shards.
+
+  Returns:
+    List of Tensors, the same on each replica.
+  """
+  if use_tpu:
+    return [tf.tpu.cross_replica_sum(tensor) for tensor in tensors]
+  if num_replicas(use_tpu) == 1 or not tensors:
+    return list(tensors)
+  return _reduce(tf.distribute.ReduceOp.SUM, tensors)
+
+
+def _reduce(reduce_op, tensors, destinations=None):
+  """Reduces tensors over the replicas of a `tf.distribute` strategy."""
+  def reduce_all(strategy, per_replica):
     return strategy.extended.batch_reduce_to(
-        tf.distribute.ReduceOp.MEAN,
-        list(zip(per_replica_gradients, variables)))
+        reduce_op, list(zip(per_replica, destinations or per_replica)))
 
   # `ReplicaContext.all_reduce` would be shorter, but fails under tf.Graph.
-  means = tf.distribute.get_replica_context().merge_call(
-      reduce_mean, args=(gradients,))
-  return means, num_replicas
+  return tf.distribute.get_replica_context().merge_call(
+      reduce_all, args=(list(tensors),))
 
 
-def _make_optimizer(name, learning_rate, weight_decay_rate, bias_correction):
+def _over_replicas(loss, sums, use_tpu):
+  """Mean of the loss and sums of the dict's values over the replicas."""
+  names = sorted(sums)
+  summed = sum_over_replicas([loss] + [sums[name] for name in names], use_tpu)
+  replicas = num_replicas(use_tpu)
+  if use_tpu or replicas > 1:
+    summed[0] = summed[0] / replicas
+  return summed[0], dict(zip(names, summed[1:]))
+
+
+def _make_optimizer(name, learning_rate, weight_decay_rate, bias_correction,
+                    apply_if=None):
   """Returns the optimizer called `name` in OPTIMIZERS."""
   if name not in OPTIMIZERS:
     raise ValueError(f"optimizer is {name!r}, but the choices are "
@@ -238,12 +463,15 @@ def _make_optimizer(name, learning_rate, weight_decay_rate, bias_correction):
       exclude_from_weight_decay=EXCLUDE_FROM_WEIGHT_DECAY,
       bias_correction=bias_correction)
   if name == "adamw":
-    return AdamWeightDecayOptimizer(**common)
-  if name == "lamb":
-    return LAMBOptimizer(**common)
-  return LAMBOptimizer(
-      exclude_from_layer_adaptation=EXCLUDE_FROM_WEIGHT_DECAY,
-      slot_prefix="adam", **common)
+    optimizer = AdamWeightDecayOptimizer(**common)
+  elif name == "lamb":
+    optimizer = LAMBOptimizer(**common)
+  else:
+    optimizer = LAMBOptimizer(
+        exclude_from_layer_adaptation=EXCLUDE_FROM_WEIGHT_DECAY,
+        slot_prefix="adam", **common)
+  optimizer.apply_if = apply_if
+  return optimizer
 
 
 class _DecoupledDecayOptimizer(tf.train.Optimizer):
@@ -263,7 +491,12 @@ class _DecoupledDecayOptimizer(tf.train.Optimizer):
     bias_correction: bool, whether to divide the moments by 1 - beta^t.
     slot_prefix: string, the moments' variables are `<variable>/<prefix>_m`
       and `<variable>/<prefix>_v`.
+
+  Attributes:
+    apply_if: bool Tensor [] or None; where False, nothing is updated.
   """
+
+  apply_if = None
 
   def __init__(self, learning_rate, weight_decay_rate, beta_1, beta_2, epsilon,
                exclude_from_weight_decay, name, bias_correction, slot_prefix):
@@ -315,8 +548,15 @@ class _DecoupledDecayOptimizer(tf.train.Optimizer):
       update += self.weight_decay_rate * weights
     update = self._adapt(update, weights, name)
     step = tf.cast(self._rate, dtype) * update
-    return tf.group(var.assign_sub(tf.cast(step, var.dtype.base_dtype)),
-                    m.assign(next_m), v.assign(next_v))
+    return self._if_wanted(lambda: tf.group(
+        var.assign_sub(tf.cast(step, var.dtype.base_dtype)),
+        m.assign(next_m), v.assign(next_v)))
+
+  def _if_wanted(self, assign):
+    """Returns the op that `assign` builds, run only where `apply_if` holds."""
+    if self.apply_if is None:
+      return assign()
+    return tf.cond(self.apply_if, assign, tf.no_op)
 
   def _direction(self, m, v):
     """Returns m / (sqrt(v) + epsilon), of corrected moments if asked for."""
@@ -345,9 +585,10 @@ class _DecoupledDecayOptimizer(tf.train.Optimizer):
       return super()._finish(update_ops, name_scope)
     with tf.control_dependencies(update_ops):
       beta1_power, beta2_power = self._beta_powers()
-      advance = [beta1_power.assign(beta1_power * self.beta_1),
-                 beta2_power.assign(beta2_power * self.beta_2)]
-    return tf.group(*(list(update_ops) + advance), name=name_scope)
+      advance = self._if_wanted(lambda: tf.group(
+          beta1_power.assign(beta1_power * self.beta_1),
+          beta2_power.assign(beta2_power * self.beta_2)))
+    return tf.group(*(list(update_ops) + [advance]), name=name_scope)
 
 
 class AdamWeightDecayOptimizer(_DecoupledDecayOptimizer):

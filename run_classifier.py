@@ -18,6 +18,7 @@ import collections
 import json
 import os
 import sys
+import uuid
 
 from absl import app
 from absl import flags
@@ -34,6 +35,7 @@ from classifier_utils import InputExample  # noqa: F401
 from classifier_utils import InputFeatures  # noqa: F401
 from classifier_utils import PaddingInputExample
 import estimator_utils
+import input_utils
 import modeling
 from modeling import layer_norm
 import optimization
@@ -58,7 +60,9 @@ ClassifierOutput = collections.namedtuple(
 
 
 def create_model(bert_config, is_training, input_ids, input_mask, segment_ids,
-                 labels, num_labels, use_one_hot_embeddings):
+                 labels, num_labels, use_one_hot_embeddings,
+                 compute_dtype=tf.float32, dropout_seed=None,
+                 recompute_activations=False):
   """Builds encoder and classification head.
 
   Args:
@@ -70,18 +74,28 @@ def create_model(bert_config, is_training, input_ids, input_mask, segment_ids,
     labels: int32 Tensor [B], or None when predicting.
     num_labels: int.
     use_one_hot_embeddings: bool.
+    compute_dtype: type of the encoder's products, see `modeling.BertModel`;
+      so are the two below.
+    dropout_seed: int32 Tensor [2], or None.
+    recompute_activations: bool.
 
   Returns:
     ClassifierOutput: loss (mean, scalar) and per_example_loss [B], both None
     without labels; logits and probabilities [B, num_labels].
   """
+  batch_size = bert_utils.get_shape_list(input_ids)[0]
   model = modeling.BertModel(
       config=bert_config,
       is_training=is_training,
       input_ids=input_ids,
       input_mask=input_mask,
       token_type_ids=segment_ids,
-      use_one_hot_embeddings=use_one_hot_embeddings)
+      use_one_hot_embeddings=use_one_hot_embeddings,
+      compute_dtype=compute_dtype,
+      # Only the first token is read.
+      output_positions=tf.zeros([batch_size, 0], tf.int32),
+      dropout_seed=dropout_seed,
+      recompute_activations=recompute_activations)
   output_layer = model.get_pooled_output()
   output_weights = tf.get_variable(
       "output_weights", [num_labels, bert_config.hidden_size],
@@ -93,9 +107,10 @@ def create_model(bert_config, is_training, input_ids, input_mask, segment_ids,
       # No norm stands behind the last pre-LN layer: albert_zh has it here.
       output_layer = layer_norm(output_layer)
     if is_training:
-      output_layer = modeling.dropout(output_layer, 0.1)
-    logits = tf.matmul(output_layer, output_weights, transpose_b=True)
-    logits = tf.cast(tf.nn.bias_add(logits, output_bias), tf.float32)
+      output_layer = modeling.dropout(output_layer, 0.1, dropout_seed, -1)
+    logits = tf.matmul(output_layer, tf.cast(output_weights, tf.float32),
+                       transpose_b=True)
+    logits = tf.nn.bias_add(logits, tf.cast(output_bias, tf.float32))
     probabilities = tf.nn.softmax(logits, axis=-1)
     if labels is None:
       return ClassifierOutput(None, None, logits, probabilities)
@@ -109,7 +124,9 @@ def model_fn_builder(bert_config, num_labels, init_checkpoint, learning_rate,
                      num_train_steps, num_warmup_steps, use_tpu,
                      use_one_hot_embeddings, optimizer="adamw",
                      allow_partial_init=False, init_from_group0=False,
-                     grow_vocab=False):
+                     grow_vocab=False, gradient_accumulation_steps=1,
+                     recompute_activations=False, precision="float32",
+                     seed=None):
   """Returns `model_fn` for TPUEstimator.
 
   Args:
@@ -126,6 +143,10 @@ def model_fn_builder(bert_config, num_labels, init_checkpoint, learning_rate,
       are the two below.
     init_from_group0: bool.
     grow_vocab: bool.
+    gradient_accumulation_steps: int, micro-batches of a replica's batch.
+    recompute_activations: bool, in the backward pass, instead of keeping them.
+    precision: string in `estimator_utils.PRECISIONS`, of the activations.
+    seed: int, of dropout; None draws one for each op.
 
   Returns:
     function of (features, labels, mode, params).
@@ -133,33 +154,55 @@ def model_fn_builder(bert_config, num_labels, init_checkpoint, learning_rate,
   modes = estimator_utils.estimator.ModeKeys
   spec_class = estimator_utils.estimator.tpu.TPUEstimatorSpec
 
+  def build(features, is_training, dropout_seed=None):
+    """Builds the model on a (micro-)batch, and its most probable labels."""
+    output = create_model(
+        bert_config, is_training, features["input_ids"],
+        features["input_mask"], features["segment_ids"],
+        features["label_ids"], num_labels, use_one_hot_embeddings,
+        compute_dtype=estimator_utils.PRECISIONS[precision],
+        dropout_seed=dropout_seed,
+        recompute_activations=recompute_activations and is_training)
+    return output, tf.argmax(output.logits, axis=-1, output_type=tf.int32)
+
+  def train_spec(features):
+    """The spec of a training step; loss and accuracy are the whole batch's."""
+    replicas = optimization.num_replicas(use_tpu)
+    num_examples, = optimization.sum_over_replicas(
+        [tf.cast(tf.size(features["label_ids"]), tf.float32)], use_tpu)
+
+    def micro_loss(index):
+      part = optimization.micro_batch(features, index,
+                                      gradient_accumulation_steps)
+      output, predicted = build(part, True, estimator_utils.dropout_seed(
+          seed, index, part["input_ids"], use_tpu))
+      correct = tf.cast(tf.equal(predicted, part["label_ids"]), tf.float32)
+      # This replica's share of the mean; trained on is the replicas' mean.
+      return (tf.reduce_sum(output.per_example_loss) / num_examples * replicas,
+              {"accuracy": tf.reduce_sum(correct) / num_examples})
+
+    train = optimization.build_train_op(
+        micro_loss, learning_rate, num_train_steps, num_warmup_steps, use_tpu,
+        optimizer, gradient_accumulation_steps=gradient_accumulation_steps,
+        dynamic_loss_scale=precision == "float16")
+    scaffold_fn = checkpoint_utils.init_from_checkpoint(
+        init_checkpoint, use_tpu, allow_partial_init, init_from_group0,
+        grow_vocab)
+    estimator_utils.log_trainable_variables()
+    if not use_tpu:
+      training_hooks.publish(
+          estimator_utils.add_train_scalars(dict(train.sums), train))
+      training_hooks.publish_lengths(features["input_mask"])
+    return spec_class(mode=modes.TRAIN, loss=train.loss,
+                      train_op=train.train_op, scaffold_fn=scaffold_fn)
+
   def model_fn(features, labels, mode, params):
     """Builds the graph of one mode."""
     del labels, params
-    label_ids = features["label_ids"]
-    output = create_model(
-        bert_config, mode == modes.TRAIN, features["input_ids"],
-        features["input_mask"], features["segment_ids"], label_ids,
-        num_labels, use_one_hot_embeddings)
-    predicted = tf.argmax(output.logits, axis=-1, output_type=tf.int32)
-
     if mode == modes.TRAIN:
-      scaffold_fn = checkpoint_utils.init_from_checkpoint(
-          init_checkpoint, use_tpu, allow_partial_init, init_from_group0,
-          grow_vocab)
-      estimator_utils.log_trainable_variables()
-      train = optimization.build_train_op(
-          output.loss, learning_rate, num_train_steps, num_warmup_steps,
-          use_tpu, optimizer)
-      if not use_tpu:
-        training_hooks.publish({
-            "loss": output.loss,
-            "accuracy": tf.reduce_mean(
-                tf.cast(tf.equal(predicted, label_ids), tf.float32)),
-            "learning_rate": train.learning_rate,
-            "gradient_norm": train.gradient_norm})
-      return spec_class(mode=mode, loss=output.loss, train_op=train.train_op,
-                        scaffold_fn=scaffold_fn)
+      return train_spec(features)
+    output, predicted = build(features, False)
+    label_ids = features["label_ids"]
 
     if mode == modes.EVAL:
       def metric_fn(per_example_loss, predicted, label_ids, weights):
@@ -207,7 +250,8 @@ def file_based_convert_examples_to_features(examples, label_list,
     return tf.train.Feature(
         int64_list=tf.train.Int64List(value=list(values)))
 
-  temporary = output_file + ".tmp"
+  # Workers on several machines may write the same file at the same time.
+  temporary = "%s.tmp-%s" % (output_file, uuid.uuid4().hex)
   with tf.python_io.TFRecordWriter(temporary) as writer:
     for index, example in enumerate(examples):
       if index % 10000 == 0 and index:
@@ -244,19 +288,33 @@ def _to_int32(features):
           for name, tensor in features.items()}
 
 
+# What is cropped to the longest sequence of a batch.
+_SEQUENCES = ("input_ids", "input_mask", "segment_ids")
+
+# Classification data are small: the whole set is shuffled.
+_SHUFFLED_EXAMPLES = 100000
+
+
 def file_based_input_fn_builder(input_file, seq_length, is_training,
-                                drop_remainder, seed=None):
+                                drop_remainder, seed=None, start_step=0,
+                                bucket_by_length=False, record_count=None):
   """Creates an `input_fn` that reads a feature file.
 
   Args:
     input_file: path.
     seq_length: int, S.
-    is_training: bool; shuffles and repeats for ever.
+    is_training: bool; shuffles and repeats for ever, in full batches, see
+      `input_utils.train_batches`. Otherwise every record comes once, in order.
     drop_remainder: bool; a TPU needs full batches.
-    seed: int or None, for shuffling.
+    seed: int, for shuffling; None is another order each time.
+    start_step: int, or a function that returns it when the input is built: how
+      many steps the training has made.
+    bucket_by_length: bool; batches are cropped to their longest sequence (S is
+      then a multiple of 16), those of training are made of similar lengths.
+    record_count: int, how many there are; None counts when need be.
 
   Returns:
-    function of params (with "batch_size").
+    function of params (with "batch_size", of each replica) and input_context.
   """
   sequence = tf.FixedLenFeature([seq_length], tf.int64)
   scalar = tf.FixedLenFeature([], tf.int64)
@@ -264,47 +322,81 @@ def file_based_input_fn_builder(input_file, seq_length, is_training,
            "segment_ids": sequence, "label_ids": scalar,
            "is_real_example": scalar}
 
-  def input_fn(params):
-    dataset = tf.data.TFRecordDataset(input_file)
-    if is_training:
-      dataset = dataset.shuffle(100000, seed=seed).repeat()
-    dataset = dataset.batch(params["batch_size"],
-                            drop_remainder=drop_remainder)
-    return dataset.map(
-        lambda records: _to_int32(tf.parse_example(records, specs)),
-        num_parallel_calls=2).prefetch(2)
+  def parse(records):
+    features = _to_int32(tf.parse_example(records, specs))
+    if bucket_by_length:
+      return input_utils.crop(features, _SEQUENCES)
+    return features
+
+  def lengths(records):
+    return input_utils.sequence_lengths(tf.parse_example(
+        records, {"input_mask": sequence})["input_mask"])
+
+  def input_fn(params, input_context=None):
+    batch_size = params["batch_size"]
+    if not is_training:
+      return tf.data.TFRecordDataset(input_file).batch(
+          batch_size, drop_remainder=drop_remainder).map(
+              parse, num_parallel_calls=2).prefetch(2)
+    worker = input_utils.find_worker(input_context)
+    counts = ([record_count] if record_count else
+              input_utils.count_records([input_file]))
+    stream_seed = input_utils.any_seed(seed)
+    return input_utils.train_batches(
+        input_utils.file_epochs([input_file], counts, stream_seed, worker,
+                                shuffle_records=_SHUFFLED_EXAMPLES),
+        parse, stream_seed, batch_size, worker.num_replicas,
+        start_step() if callable(start_step) else start_step,
+        num_cpu_threads=2, lengths=lengths if bucket_by_length else None)
 
   return input_fn
 
 
 def input_fn_builder(features, seq_length, is_training, drop_remainder,
-                     seed=None):
+                     seed=None, start_step=0, bucket_by_length=False):
   """Creates an `input_fn` from a list of InputFeatures; see above.
 
   Args:
     features: list of InputFeatures.
     seq_length: int, S.
-    is_training: bool; shuffles and repeats for ever.
+    is_training: bool; shuffles and repeats for ever, in full batches.
     drop_remainder: bool; a TPU needs full batches.
-    seed: int or None, for shuffling.
+    seed: int, for shuffling; None is another order each time.
+    start_step: int or a function that returns it.
+    bucket_by_length: bool.
 
   Returns:
-    function of params (with "batch_size").
+    function of params (with "batch_size", of each replica) and input_context.
   """
-  sequences = {
+  arrays = {
       name: np.array([getattr(f, name) for f in features],
                      np.int32).reshape(-1, seq_length)
-      for name in ("input_ids", "input_mask", "segment_ids")}
-  scalars = {
-      "label_ids": np.array([f.label_id for f in features], np.int32),
-      "is_real_example": np.array([f.is_real_example for f in features],
-                                  np.int32)}
+      for name in _SEQUENCES}
+  arrays["label_ids"] = np.array([f.label_id for f in features], np.int32)
+  arrays["is_real_example"] = np.array([f.is_real_example for f in features],
+                                       np.int32)
 
-  def input_fn(params):
-    dataset = tf.data.Dataset.from_tensor_slices(dict(sequences, **scalars))
-    if is_training:
-      dataset = dataset.shuffle(max(1, len(features)), seed=seed).repeat()
-    return dataset.batch(params["batch_size"], drop_remainder=drop_remainder)
+  def load(indices):
+    batch = {name: tf.gather(tf.constant(array), indices)
+             for name, array in arrays.items()}
+    return input_utils.crop(batch, _SEQUENCES) if bucket_by_length else batch
+
+  def lengths(indices):
+    return input_utils.sequence_lengths(
+        tf.gather(tf.constant(arrays["input_mask"]), indices))
+
+  def input_fn(params, input_context=None):
+    batch_size = params["batch_size"]
+    if not is_training:
+      return tf.data.Dataset.range(len(features)).batch(
+          batch_size, drop_remainder=drop_remainder).map(load)
+    worker = input_utils.find_worker(input_context)
+    stream_seed = input_utils.any_seed(seed)
+    return input_utils.train_batches(
+        input_utils.index_epochs(len(features), stream_seed, worker), load,
+        stream_seed, batch_size, worker.num_replicas,
+        start_step() if callable(start_step) else start_step,
+        num_cpu_threads=2, lengths=lengths if bucket_by_length else None)
 
   return input_fn
 
@@ -329,6 +421,7 @@ class ClassifierRun(object):
             options.do_export):
       raise ValueError("at least one of --do_train, --do_eval, --do_predict"
                        " and --do_export must be given")
+    input_utils.check_bucket_flags(options)
     self.export_dir = options.export_dir or os.path.join(options.output_dir,
                                                          EXPORT_FOLDER)
     if options.do_export:
@@ -345,6 +438,7 @@ class ClassifierRun(object):
         options.use_tpu, options.tpu_name, options.master,
         {"output_dir": options.output_dir,
          "init_checkpoint": options.init_checkpoint})
+    estimator_utils.check_devices(options)
     self.init_checkpoint = checkpoint_utils.check_init_checkpoint(
         options.init_checkpoint)
     checkpoint_utils.check_wordpiece(options.vocab_file, self.bert_config)
@@ -435,7 +529,8 @@ class ClassifierRun(object):
             optimizer=options.optimizer,
             allow_partial_init=options.allow_partial_init,
             init_from_group0=options.init_from_group0,
-            grow_vocab=options.grow_vocab),
+            grow_vocab=options.grow_vocab,
+            **estimator_utils.model_options(options)),
         options, options.train_batch_size, options.eval_batch_size,
         options.predict_batch_size)
 
@@ -491,31 +586,41 @@ def read_classifier(folder):
 
 
 def train(run, tpu_estimator):
-  """Trains for the epochs asked for."""
+  """Trains for the epochs asked for.
+
+  Raises:
+    InputError: there is nothing to train, nor to do afterwards.
+    Stopped: a signal has ended the training.
+  """
   options = run.options
-  latest = tf.train.latest_checkpoint(options.output_dir)
-  step = checkpoint_utils.checkpoint_step(latest) if latest else 0
-  tf.logging.info(
-      "***** Running training from %s, step %d, to step %d (warm-up %d): %d"
-      " examples, batch size %d *****",
-      latest or run.init_checkpoint or "initial weights", step,
-      run.num_train_steps, run.num_warmup_steps, len(run.examples["train"]),
-      options.train_batch_size)
-  feature_file = run.feature_file("train", options.train_batch_size)
+  step, latest = checkpoint_utils.latest_step(options.output_dir)
   if step >= run.num_train_steps:
-    tf.logging.warning(
-        "nothing to train: %s is at step %d already; give another --output_dir"
-        " for a new run", latest, step)
+    message = ("nothing to train: %s is at step %d already; give another"
+               " --output_dir for a new run" % (latest, step))
+    if not (options.do_eval or options.do_predict or options.do_export):
+      raise bert_utils.InputError(message)
+    tf.logging.warning(message)
     return
-  hooks = training_hooks.make_hooks(
-      LOGGED, options, run.num_train_steps, options.train_batch_size,
-      options.max_seq_length,
-      len(run.examples["train"]) / options.train_batch_size)
-  tpu_estimator.train(
-      input_fn=file_based_input_fn_builder(
-          feature_file, options.max_seq_length, is_training=True,
-          drop_remainder=True, seed=options.seed),
-      max_steps=run.num_train_steps, hooks=hooks)
+  feature_file = run.feature_file("train", options.train_batch_size)
+  num_examples = len(run.examples["train"])
+  hooks = [training_hooks.StartHook(training_hooks.describe_run(
+      latest, run.init_checkpoint, step, run.num_train_steps,
+      options.train_batch_size, num_examples, options.learning_rate,
+      options.optimizer, run.num_warmup_steps,
+      training_hooks.batch_parts(options)), step)]
+  with training_hooks.catch_signals() as interruption:
+    hooks += training_hooks.make_hooks(
+        LOGGED, options, run.num_train_steps, options.train_batch_size,
+        options.max_seq_length, num_examples / options.train_batch_size,
+        interruption, estimator_utils.is_chief())
+    tpu_estimator.train(
+        input_fn=file_based_input_fn_builder(
+            feature_file, options.max_seq_length, is_training=True,
+            drop_remainder=True, seed=options.seed, start_step=step,
+            bucket_by_length=options.bucket_by_length,
+            record_count=num_examples),
+        max_steps=run.num_train_steps, hooks=hooks)
+    interruption.exit(options.output_dir)
 
 
 def evaluate(run, tpu_estimator):
@@ -528,7 +633,8 @@ def evaluate(run, tpu_estimator):
   feature_file = run.feature_file("dev", options.eval_batch_size)
   input_fn = file_based_input_fn_builder(
       feature_file, options.max_seq_length, is_training=False,
-      drop_remainder=options.use_tpu)
+      drop_remainder=options.use_tpu,
+      bucket_by_length=options.bucket_by_length)
   steps = (-(-len(run.examples["dev"]) // options.eval_batch_size)
            if options.use_tpu else None)
   # Step 0 is the untrained head, which no user wants to predict with.
@@ -628,7 +734,9 @@ def _score(run, tpu_estimator, split, feature_file, checkpoint):
   for prediction in tpu_estimator.predict(
       file_based_input_fn_builder(
           feature_file, options.max_seq_length, is_training=False,
-          drop_remainder=options.use_tpu), checkpoint_path=checkpoint):
+          drop_remainder=options.use_tpu,
+          bucket_by_length=options.bucket_by_length),
+      checkpoint_path=checkpoint):
     if len(probabilities) == len(examples):
       break  # the rest is padding
     probabilities.append(prediction["probabilities"])
@@ -665,11 +773,14 @@ def main(arguments):
   with estimator_utils.exit_on(estimator_utils.BAD_INPUT):
     estimator_utils.check_no_arguments(arguments)
     run = ClassifierRun(FLAGS)
-    run.write_classifier(FLAGS.output_dir)
+    if estimator_utils.is_chief():
+      run.write_classifier(FLAGS.output_dir)
   tpu_estimator = run.make_estimator()
   with estimator_utils.exit_on(estimator_utils.BAD_RUN):
     if FLAGS.do_train:
       train(run, tpu_estimator)
+    if not estimator_utils.is_chief():
+      return
     checkpoint = None
     if FLAGS.do_eval:
       checkpoint = evaluate(run, tpu_estimator)

@@ -11,7 +11,6 @@ on TPU, GPU and CPU.
 """
 
 import collections
-import json
 import os
 
 from absl import app
@@ -22,6 +21,10 @@ import bert_utils
 from bert_utils import gather_indexes
 import checkpoint_utils
 import estimator_utils
+import input_utils
+from input_utils import compression_type
+from input_utils import iterate_records
+from input_utils import read_metadata
 import modeling
 import optimization
 import tokenization
@@ -32,6 +35,7 @@ FLAGS = flags.FLAGS
 LOGGED = ("loss", "masked_lm_loss", "masked_lm_accuracy",
           "next_sentence_loss", "next_sentence_accuracy", "learning_rate",
           "gradient_norm")
+AUTO = "auto"  # as a learning rate
 
 
 # ---------------------------------------------------------------------- model
@@ -55,26 +59,33 @@ def _head_output(loss, per_example_loss, logits):
 
 def get_masked_lm_output(bert_config, input_tensor, output_weights,
                          project_weights, positions, label_ids,
-                         label_weights):
+                         label_weights, num_predictions=None):
   """Loss and log probabilities of the masked language model.
 
   Only the masked positions go through the vocabulary-sized product.
 
   Args:
     bert_config: BertConfig.
-    input_tensor: float Tensor [B, S, H], the encoder's output.
+    input_tensor: float Tensor [B, S, H], the encoder's output; [B, P, H], what
+      it is at the positions, where these are None.
     output_weights: Variable [V, E], the token embeddings.
     project_weights: Variable [E, H], their projection; None where the layout
       has none: the head's dense layer then leads to the columns of the table.
-    positions: int32 Tensor [B, P].
+    positions: int32 Tensor [B, P], or None.
     label_ids: int32 Tensor [B, P].
     label_weights: float Tensor [B, P], 1 for predictions, 0 for padding.
+    num_predictions: float Tensor [], number of predictions that the loss is a
+      mean over, where this batch is a part of a larger one; default the sum of
+      the weights.
 
   Returns:
     HeadOutput: loss (weighted mean, scalar), per_example_loss [B * P],
     log_probs [B * P, V].
   """
-  input_tensor = gather_indexes(input_tensor, positions)  # [B * P, H]
+  if positions is None:
+    input_tensor = bert_utils.reshape_to_matrix(input_tensor)  # [B * P, H]
+  else:
+    input_tensor = gather_indexes(input_tensor, positions)
   units = bert_config.hidden_size
   if project_weights is None:
     units = output_weights.shape.as_list()[1]
@@ -90,23 +101,29 @@ def get_masked_lm_output(bert_config, input_tensor, output_weights,
         initializer=tf.zeros_initializer())
     if project_weights is not None:
       # Back through the projection of the token embeddings.
-      input_tensor = tf.matmul(input_tensor, project_weights,
-                               transpose_b=True)  # [B * P, E]
-    logits = tf.matmul(input_tensor, output_weights,
-                       transpose_b=True)  # [B * P, V]
-    logits = tf.cast(tf.nn.bias_add(logits, output_bias), tf.float32)
+      input_tensor = tf.matmul(
+          input_tensor, tf.cast(project_weights, input_tensor.dtype),
+          transpose_b=True)  # [B * P, E]
+    logits = tf.matmul(
+        input_tensor, tf.cast(output_weights, input_tensor.dtype),
+        transpose_b=True)  # [B * P, V]
+    logits = tf.nn.bias_add(tf.cast(logits, tf.float32),
+                            tf.cast(output_bias, tf.float32))
 
   label_ids = tf.reshape(label_ids, [-1])
   label_weights = tf.cast(tf.reshape(label_weights, [-1]), tf.float32)
   per_example_loss = tf.nn.sparse_softmax_cross_entropy_with_logits(
       labels=label_ids, logits=logits)
   # Padded predictions weigh nothing; all may be padding.
+  if num_predictions is None:
+    num_predictions = tf.reduce_sum(label_weights)
   loss = (tf.reduce_sum(label_weights * per_example_loss) /
-          (tf.reduce_sum(label_weights) + 1e-5))
+          (num_predictions + 1e-5))
   return _head_output(loss, per_example_loss, logits)
 
 
-def get_next_sentence_output(bert_config, input_tensor, labels, weights=None):
+def get_next_sentence_output(bert_config, input_tensor, labels, weights=None,
+                             num_examples=None):
   """Loss and log probabilities of the sentence-pair task.
 
   Args:
@@ -114,6 +131,9 @@ def get_next_sentence_output(bert_config, input_tensor, labels, weights=None):
     input_tensor: float Tensor [B, H], the pooled output.
     labels: int32 Tensor [B] or [B, 1]; 0 in order, 1 swapped (or random).
     weights: float Tensor [B], weight of each example; default ones.
+    num_examples: float Tensor [], number of examples that the loss is a mean
+      over, where this batch is a part of a larger one; default the sum of the
+      weights.
 
   Returns:
     HeadOutput: loss (mean, scalar), per_example_loss [B],
@@ -126,15 +146,19 @@ def get_next_sentence_output(bert_config, input_tensor, labels, weights=None):
             bert_config.initializer_range))
     output_bias = tf.get_variable("output_bias", [2],
                                   initializer=tf.zeros_initializer())
-  logits = tf.matmul(input_tensor, output_weights, transpose_b=True)
-  logits = tf.cast(tf.nn.bias_add(logits, output_bias), tf.float32)
+  # So few products: float32 whatever the model computes in.
+  logits = tf.nn.bias_add(
+      tf.matmul(tf.cast(input_tensor, tf.float32),
+                tf.cast(output_weights, tf.float32), transpose_b=True),
+      tf.cast(output_bias, tf.float32))
   per_example_loss = tf.nn.sparse_softmax_cross_entropy_with_logits(
       labels=tf.reshape(labels, [-1]), logits=logits)
   if weights is None:
-    loss = tf.reduce_mean(per_example_loss)
-  else:
-    loss = (tf.reduce_sum(weights * per_example_loss) /
-            tf.maximum(tf.reduce_sum(weights), 1.0))
+    weights = tf.ones_like(per_example_loss)
+  if num_examples is None:
+    num_examples = tf.reduce_sum(weights)
+  loss = (tf.reduce_sum(weights * per_example_loss) /
+          tf.maximum(num_examples, 1.0))
   return _head_output(loss, per_example_loss, logits)
 
 
@@ -171,10 +195,6 @@ def _real_examples(features):
                       dtype=tf.float32)
 
 
-def _weighted_mean(values, weights):
-  return tf.reduce_sum(values * weights) / (tf.reduce_sum(weights) + 1e-5)
-
-
 def _eval_spec(mode, loss, metrics, scaffold_fn):
   """The spec of an evaluation: means over all batches, by weight."""
   # Flat, because a TPU hands over plain lists of tensors.
@@ -190,12 +210,28 @@ def _eval_spec(mode, loss, metrics, scaffold_fn):
       scaffold_fn=scaffold_fn)
 
 
+def _global_counts(features, use_tpu):
+  """Predictions and examples of the whole step: what its means divide by.
+
+  The weights of all replicas and micro-batches: a mean of their means would
+  give a prediction more weight where there are fewer of them.
+
+  Returns:
+    Two float Tensors [].
+  """
+  return optimization.sum_over_replicas(
+      [tf.reduce_sum(features["masked_lm_weights"]),
+       tf.reduce_sum(_real_examples(features))], use_tpu)
+
+
 def model_fn_builder(bert_config, init_checkpoint, learning_rate,
                      num_train_steps, num_warmup_steps, use_tpu,
                      use_one_hot_embeddings, optimizer="lamb", poly_power=1.0,
                      start_warmup_step=0, use_next_sentence_loss=True,
                      allow_partial_init=False, init_from_group0=False,
-                     grow_vocab=False):
+                     grow_vocab=False, gradient_accumulation_steps=1,
+                     recompute_activations=False, precision="float32",
+                     seed=None):
   """Returns `model_fn` for TPUEstimator.
 
   Args:
@@ -214,52 +250,88 @@ def model_fn_builder(bert_config, init_checkpoint, learning_rate,
       are the two below.
     init_from_group0: bool.
     grow_vocab: bool.
+    gradient_accumulation_steps: int, micro-batches of a replica's batch.
+    recompute_activations: bool, in the backward pass, instead of keeping them.
+    precision: string in `estimator_utils.PRECISIONS`, of the activations.
+    seed: int, of dropout; None draws one for each op.
 
   Returns:
     function of (features, labels, mode, params).
   """
 
-  def model_fn(features, labels, mode, params):
-    """Builds the graph of one mode."""
-    del labels, params
-    is_training = mode == estimator_utils.estimator.ModeKeys.TRAIN
+  def build(features, is_training, counts=(None, None), dropout_seed=None):
+    """Builds the model on a (micro-)batch: its loss, and the metrics."""
     model = modeling.BertModel(
         config=bert_config,
         is_training=is_training,
         input_ids=features["input_ids"],
         input_mask=features["input_mask"],
         token_type_ids=features["segment_ids"],
-        use_one_hot_embeddings=use_one_hot_embeddings)
+        use_one_hot_embeddings=use_one_hot_embeddings,
+        compute_dtype=estimator_utils.PRECISIONS[precision],
+        output_positions=features["masked_lm_positions"],
+        dropout_seed=dropout_seed,
+        recompute_activations=recompute_activations and is_training)
     masked_lm = get_masked_lm_output(
-        bert_config, model.get_sequence_output(), model.get_embedding_table(),
-        model.get_embedding_table_2(), features["masked_lm_positions"],
-        features["masked_lm_ids"], features["masked_lm_weights"])
+        bert_config, model.get_output_at_positions(),
+        model.get_embedding_table(), model.get_embedding_table_2(), None,
+        features["masked_lm_ids"], features["masked_lm_weights"],
+        num_predictions=counts[0])
     next_sentence = get_next_sentence_output(
         bert_config, model.get_pooled_output(),
-        features["next_sentence_labels"], _real_examples(features))
-    total_loss = masked_lm.loss
+        features["next_sentence_labels"], _real_examples(features),
+        num_examples=counts[1])
+    loss = masked_lm.loss
     if use_next_sentence_loss:
-      total_loss += next_sentence.loss
+      loss += next_sentence.loss
+    return loss, _metric_values(features, masked_lm, next_sentence)
+
+  def init_variables():
     scaffold_fn = checkpoint_utils.init_from_checkpoint(
         init_checkpoint, use_tpu, allow_partial_init, init_from_group0,
         grow_vocab)
     estimator_utils.log_trainable_variables()
-    metrics = _metric_values(features, masked_lm, next_sentence)
-    if not is_training:
-      return _eval_spec(mode, total_loss, metrics, scaffold_fn)
+    return scaffold_fn
+
+  def train_spec(features):
+    """The spec of a training step; loss and metrics are the whole batch's."""
+    counts = _global_counts(features, use_tpu)
+    replicas = optimization.num_replicas(use_tpu)
+
+    def micro_loss(index):
+      part = optimization.micro_batch(features, index,
+                                      gradient_accumulation_steps)
+      loss, metrics = build(part, True, counts, estimator_utils.dropout_seed(
+          seed, index, part["input_ids"], use_tpu))
+      # The shares of the replicas add up to the loss; what they train on is
+      # the mean over the replicas.
+      return loss * replicas, {
+          name: tf.reduce_sum(values * weights)
+          for name, (values, weights) in metrics.items()}
 
     train = optimization.build_train_op(
-        total_loss, learning_rate, num_train_steps, num_warmup_steps, use_tpu,
-        optimizer, poly_power, start_warmup_step)
+        micro_loss, learning_rate, num_train_steps, num_warmup_steps, use_tpu,
+        optimizer, poly_power, start_warmup_step,
+        gradient_accumulation_steps=gradient_accumulation_steps,
+        dynamic_loss_scale=precision == "float16")
+    scaffold_fn = init_variables()
     if not use_tpu:
-      logged = {name: _weighted_mean(*metric)
-                for name, metric in metrics.items()}
-      logged.update(loss=total_loss, learning_rate=train.learning_rate,
-                    gradient_norm=train.gradient_norm)
-      training_hooks.publish(logged)
+      logged = {
+          name: total / (counts[name.startswith("next_sentence")] + 1e-5)
+          for name, total in train.sums.items()}
+      training_hooks.publish(estimator_utils.add_train_scalars(logged, train))
+      training_hooks.publish_lengths(features["input_mask"])
     return estimator_utils.estimator.tpu.TPUEstimatorSpec(
-        mode=mode, loss=total_loss, train_op=train.train_op,
-        scaffold_fn=scaffold_fn)
+        mode=estimator_utils.estimator.ModeKeys.TRAIN, loss=train.loss,
+        train_op=train.train_op, scaffold_fn=scaffold_fn)
+
+  def model_fn(features, labels, mode, params):
+    """Builds the graph of one mode."""
+    del labels, params
+    if mode == estimator_utils.estimator.ModeKeys.TRAIN:
+      return train_spec(features)
+    loss, metrics = build(features, False)
+    return _eval_spec(mode, loss, metrics, init_variables())
 
   return model_fn
 
@@ -282,13 +354,18 @@ def _feature_specs(max_seq_length, max_predictions_per_seq):
       "next_sentence_labels": tf.FixedLenFeature([1], tf.int64)}
 
 
+# What is cropped to the longest sequence of a batch.
+_SEQUENCES = ("input_ids", "input_mask", "segment_ids")
+
+
 def input_fn_builder(input_files, max_seq_length, max_predictions_per_seq,
-                     is_training, num_cpu_threads=4, seed=None):
+                     is_training, num_cpu_threads=4, seed=None, start_step=0,
+                     bucket_by_length=False, record_counts=None):
   """Creates an `input_fn` for TPUEstimator.
 
-  Training shuffles and repeats for ever. Evaluation gives every record once,
-  in order; zeros fill up the last batch, with `is_real_example` and all
-  weights 0.
+  Training shuffles and repeats for ever, see `input_utils.train_batches`.
+  Evaluation gives every record once, in order; zeros fill up the last batch,
+  with `is_real_example` and all weights 0.
 
   Args:
     input_files: list of paths.
@@ -296,31 +373,40 @@ def input_fn_builder(input_files, max_seq_length, max_predictions_per_seq,
     max_predictions_per_seq: int, P.
     is_training: bool.
     num_cpu_threads: int, how many files are read, and batches parsed, at once.
-    seed: int or None, for shuffling.
+    seed: int, for shuffling; None is another order each time.
+    start_step: int, or a function that returns it when the input is built: how
+      many steps the training has made.
+    bucket_by_length: bool; batches are cropped to their longest sequence (S is
+      then a multiple of 16), those of training are made of similar lengths.
+    record_counts: list of ints, the files' numbers of records, needed for
+      training; None counts them when the input is built.
 
   Returns:
-    function of params (with "batch_size").
+    function of params (with "batch_size", of each replica) and input_context.
   """
   specs = _feature_specs(max_seq_length, max_predictions_per_seq)
   compression = compression_type(input_files)
 
   def parse(records):
     """Parses a whole batch; a TPU has int32 only."""
-    features = tf.parse_example(records, specs)
-    return {name: tf.cast(tensor, tf.int32)
-            if tensor.dtype == tf.int64 else tensor
-            for name, tensor in features.items()}
+    features = _to_int32(tf.parse_example(records, specs))
+    if bucket_by_length:
+      return input_utils.crop(features, _SEQUENCES)
+    return features
 
-  def train_dataset(batch_size):
-    files = tf.data.Dataset.from_tensor_slices(tf.constant(input_files))
-    files = files.repeat().shuffle(len(input_files), seed=seed)
-    records = files.interleave(
-        lambda path: tf.data.TFRecordDataset(path, compression),
-        cycle_length=min(num_cpu_threads, len(input_files)))
-    # Records are kept in their serialized form: a few kilobytes each.
-    records = records.shuffle(10000, seed=seed)
-    return records.batch(batch_size, drop_remainder=True).map(
-        parse, num_parallel_calls=num_cpu_threads)
+  def lengths(records):
+    return input_utils.sequence_lengths(tf.parse_example(
+        records, {"input_mask": specs["input_mask"]})["input_mask"])
+
+  def train_dataset(batch_size, worker):
+    counts = record_counts or input_utils.count_records(input_files)
+    stream_seed = input_utils.any_seed(seed)
+    return input_utils.train_batches(
+        input_utils.file_epochs(input_files, counts, stream_seed, worker,
+                                num_cpu_threads),
+        parse, stream_seed, batch_size, worker.num_replicas,
+        start_step() if callable(start_step) else start_step,
+        num_cpu_threads, lengths if bucket_by_length else None)
 
   def eval_dataset(batch_size):
     records = tf.data.TFRecordDataset(input_files, compression)
@@ -334,14 +420,20 @@ def input_fn_builder(input_files, max_seq_length, max_predictions_per_seq,
 
     # A fixed batch size, as TPUs need it; whatever is dropped is padding.
     return padded.batch(batch_size, drop_remainder=True).map(
-        parse_with_weight, num_parallel_calls=num_cpu_threads)
+        parse_with_weight, num_parallel_calls=num_cpu_threads).prefetch(2)
 
-  def input_fn(params):
-    dataset = (train_dataset if is_training else eval_dataset)(
-        params["batch_size"])
-    return dataset.prefetch(2)
+  def input_fn(params, input_context=None):
+    if not is_training:
+      return eval_dataset(params["batch_size"])
+    return train_dataset(params["batch_size"],
+                         input_utils.find_worker(input_context))
 
   return input_fn
+
+
+def _to_int32(features):
+  return {name: tf.cast(tensor, tf.int32) if tensor.dtype == tf.int64 else
+          tensor for name, tensor in features.items()}
 
 
 def _padding_record(specs):
@@ -389,65 +481,6 @@ def expand_input_files(patterns, flag="input_file"):
   return paths
 
 
-def compression_type(paths):
-  """How TFRecord files are compressed, by their first bytes.
-
-  Args:
-    paths: list of paths.
-
-  Returns:
-    "GZIP" or "".
-
-  Raises:
-    ValueError: some are and some are not; they are not read together.
-  """
-  compressed = []
-  for path in paths:
-    with tf.gfile.GFile(path, "rb") as reader:
-      compressed.append(reader.read(3) == b"\x1f\x8b\x08")
-  if len(set(compressed)) > 1:
-    raise ValueError("%s is compressed and %s is not; give files of one kind" % (
-        paths[compressed.index(True)], paths[compressed.index(False)]))
-  return "GZIP" if compressed[0] else ""
-
-
-def _iterate_records(path):
-  """The records of a TFRecord file, one by one."""
-  return tf.python_io.tf_record_iterator(
-      path, tf.python_io.TFRecordOptions(
-          tf.python_io.TFRecordCompressionType.GZIP if compression_type([path])
-          else tf.python_io.TFRecordCompressionType.NONE))
-
-
-def read_metadata(path):
-  """The metadata of a TFRecord file, or None where there is none.
-
-  Args:
-    path: path of the TFRecord file; `metadata.json` is in its folder.
-
-  Returns:
-    dict or None.
-
-  Raises:
-    ValueError: the metadata file is of another kind.
-  """
-  metadata_path = os.path.join(os.path.dirname(path), "metadata.json")
-  if not tf.gfile.Exists(metadata_path):
-    return None
-  try:
-    with tf.gfile.GFile(metadata_path, "r") as reader:
-      newest = json.loads(reader.read())
-    for entry in [newest] + newest.get("other_data_sets", []):
-      if os.path.basename(path) in entry.get("files", []):
-        return entry
-  except (ValueError, TypeError, AttributeError) as error:
-    raise ValueError(
-        "%s is not a file that create_pretraining_data.py wrote (%s); move it"
-        " away, and the records are checked by their first one" % (
-            metadata_path, error)) from error
-  return None
-
-
 def check_input_files(paths, bert_config, max_seq_length,
                       max_predictions_per_seq, vocab_hash=None):
   """Compares records with the flags and the config, before a graph is built.
@@ -492,7 +525,7 @@ def _check_first_record(path, bert_config, max_seq_length,
                         max_predictions_per_seq):
   """Checks the lengths and the largest ids of a file's first record."""
   try:
-    record = next(_iterate_records(path), None)
+    record = next(iterate_records(path), None)
     example = tf.train.Example.FromString(record or b"")
   except Exception as error:  # noqa: BLE001  protobuf's class is not public
     raise ValueError("%s is not a TFRecord file of examples: %s" % (
@@ -560,7 +593,8 @@ def find_vocab_file(vocab_file, paths, bert_config):
 # ----------------------------------------------------------------------- main
 
 
-def evaluate(tpu_estimator, input_files, options, pair_task, is_train_data):
+def evaluate(tpu_estimator, input_files, options, pair_task, is_train_data,
+             interruption=None):
   """Evaluates the latest checkpoint on every record and writes the results.
 
   Args:
@@ -569,6 +603,8 @@ def evaluate(tpu_estimator, input_files, options, pair_task, is_train_data):
     options: object with the flags as attributes.
     pair_task: "sop", "nsp" or "none", which has no loss of its own.
     is_train_data: bool, whether these are the files trained on.
+    interruption: training_hooks.Interruption or None; a signal ends the
+      process then, without results.
 
   Returns:
     dict of results, as written to `eval_results.json`.
@@ -578,18 +614,23 @@ def evaluate(tpu_estimator, input_files, options, pair_task, is_train_data):
     raise bert_utils.InputError("--do_eval: there is no checkpoint in --output_dir %s and"
                      " no --init_checkpoint" % options.output_dir)
   batch_size = options.eval_batch_size
-  num_records = sum(1 for path in input_files
-                    for _ in _iterate_records(path))
+  num_records = sum(input_utils.count_records(input_files))
   steps = -(-num_records // batch_size)
   if options.max_eval_steps:
     steps = min(steps, options.max_eval_steps)
   tf.logging.info("***** Running evaluation: %d records, batch size %d, %d"
                   " steps *****", num_records, batch_size, steps)
+  hooks = []
+  if interruption:
+    hooks.append(training_hooks.InterruptionHook(interruption))
   results = tpu_estimator.evaluate(
       input_fn=input_fn_builder(
           input_files, options.max_seq_length,
-          options.max_predictions_per_seq, is_training=False),
-      steps=steps)
+          options.max_predictions_per_seq, is_training=False,
+          bucket_by_length=options.bucket_by_length),
+      steps=steps, hooks=hooks)
+  if interruption:
+    interruption.exit(options.output_dir)
   # The Estimator's mean over batches counts a partial one in full.
   results["loss"] = results["masked_lm_loss"]
   if pair_task != "none":
@@ -605,40 +646,138 @@ def evaluate(tpu_estimator, input_files, options, pair_task, is_train_data):
   return results
 
 
-def train(tpu_estimator, input_files, options, num_records):
-  """Trains up to `num_train_steps`."""
-  steps_per_epoch = (num_records / options.train_batch_size
-                     if num_records else None)
-  latest = tf.train.latest_checkpoint(options.output_dir)
-  step = checkpoint_utils.checkpoint_step(latest) if latest else 0
-  source = latest or options.init_checkpoint or "initial weights"
-  tf.logging.info(
-      "***** Running training from %s, step %d, to step %d; batch size %d, %s"
-      " records *****", source, step, options.num_train_steps,
-      options.train_batch_size, num_records or "an unknown number of")
-  if step >= options.num_train_steps:
-    message = ("nothing to train: %s is at step %d and --num_train_steps is"
-               " %d; ask for more steps or another --output_dir" % (
-                   latest, step, options.num_train_steps))
+def train(tpu_estimator, input_files, options, best=None, evaluate_fn=None):
+  """Trains up to `num_train_steps`, with evaluations on the way if need be.
+
+  Between two evaluations is one training: as a training goes on exactly where
+  the last one ended, these together make the weights that one alone makes.
+
+  Args:
+    tpu_estimator: TPUEstimator.
+    input_files: list of paths.
+    options: object with the flags as attributes.
+    best: training_hooks.BestCheckpoint, with --eval_every_steps, or None.
+    evaluate_fn: function of a training_hooks.Interruption, returns the results
+      of the latest checkpoint.
+
+  Raises:
+    InputError: there is nothing to train.
+    Stopped: a signal has ended the training.
+  """
+  counts = input_utils.count_records(input_files)
+  step, latest = checkpoint_utils.latest_step(options.output_dir)
+  lines = training_hooks.describe_run(
+      latest, options.init_checkpoint, step, options.num_train_steps,
+      options.train_batch_size, sum(counts), options.learning_rate,
+      options.optimizer, options.num_warmup_steps,
+      training_hooks.batch_parts(options))
+  if best and best.last_step < step and step % options.eval_every_steps == 0:
+    # A process ended between this checkpoint and its evaluation.
+    with training_hooks.catch_signals() as interruption:
+      best.add(step, latest, evaluate_fn(interruption))
+  message = _nothing_to_train(step, latest, options, best)
+  if message:
     if not options.do_eval:
       raise bert_utils.InputError(message)
     tf.logging.warning(message)
     return
-  hooks = training_hooks.make_hooks(
+  with training_hooks.catch_signals() as interruption:
+    while step < options.num_train_steps and not (best and best.should_stop()):
+      end = options.num_train_steps
+      if best:
+        every = options.eval_every_steps
+        end = min(end, (step // every + 1) * every)
+      _train_until(end, step, lines, tpu_estimator, input_files, counts,
+                   options, interruption)
+      interruption.exit(options.output_dir)
+      if not estimator_utils.is_chief():
+        return  # the chief may not have written its last checkpoint yet
+      step, latest = checkpoint_utils.latest_step(options.output_dir)
+      lines = None
+      if best:
+        best.add(step, latest, evaluate_fn(interruption))
+  if best:
+    tf.logging.info("%s; the best checkpoint, in %s, has %s", (
+        "stopped early" if best.should_stop() else "training has ended"),
+        os.path.join(options.output_dir, training_hooks.BEST_FOLDER),
+        best.describe())
+
+
+def _nothing_to_train(step, latest, options, best):
+  """Why there is nothing to train, in words; None where there is."""
+  if step >= options.num_train_steps:
+    return ("nothing to train: %s is at step %d and --num_train_steps is %d;"
+            " ask for more steps or another --output_dir" % (
+                latest, step, options.num_train_steps))
+  if best and best.should_stop():
+    return ("nothing to train: the run was stopped early at step %d, %d"
+            " evaluations after its best, %s; ask for more"
+            " --early_stopping_evals or another --output_dir" % (
+                step, options.early_stopping_evals, best.describe()))
+  return None
+
+
+def _train_until(end, step, lines, tpu_estimator, input_files, counts, options,
+                 interruption):
+  """One training, from `step` to `end`; arguments as in `train`."""
+  hooks = [training_hooks.StartHook(lines, step)]
+  hooks += training_hooks.make_hooks(
       LOGGED, options, options.num_train_steps, options.train_batch_size,
-      options.max_seq_length, steps_per_epoch)
+      options.max_seq_length, sum(counts) / options.train_batch_size,
+      interruption, estimator_utils.is_chief())
   tpu_estimator.train(
       input_fn=input_fn_builder(
           input_files, options.max_seq_length,
           options.max_predictions_per_seq, is_training=True,
-          seed=options.seed),
-      max_steps=options.num_train_steps, hooks=hooks)
+          seed=options.seed, start_step=step,
+          bucket_by_length=options.bucket_by_length, record_counts=counts),
+      max_steps=end, hooks=hooks)
+
+
+def _check_evaluation_flags():
+  """Raises a ValueError for flags on evaluation that cannot work."""
+  if not FLAGS.eval_every_steps:
+    for flag in ("early_stopping_evals", "best_metric"):
+      if FLAGS[flag].present:
+        raise ValueError("--%s needs --eval_every_steps, how often to evaluate"
+                         " while training" % flag)
+    return
+  if not FLAGS.do_train:
+    raise ValueError("--eval_every_steps evaluates while training, but"
+                     " --do_train is not given; --do_eval evaluates once")
+  if not FLAGS.eval_input_file:
+    raise ValueError("--eval_every_steps needs --eval_input_file: the best"
+                     " checkpoint is not found on the training files")
+  if estimator_utils.read_cluster():
+    raise ValueError(
+        "--eval_every_steps evaluates in the process that trains, which several"
+        " workers (TF_CONFIG) cannot; run --do_eval in a process without"
+        " TF_CONFIG on the checkpoints")
+
+
+def _resolve_learning_rate():
+  """Sets --learning_rate=auto to the rate of LAMB's rule.
+
+  0.00176 * sqrt(batch / 4096), the rates of You et al. 2020, "Large Batch
+  Optimization for Deep Learning: Training BERT in 76 minutes", table 4.
+  """
+  if FLAGS.learning_rate != AUTO:
+    return
+  if not FLAGS.optimizer.startswith("lamb"):
+    raise ValueError("--learning_rate=auto is LAMB's rule, but --optimizer is"
+                     " %s; give its rate as a number" % FLAGS.optimizer)
+  FLAGS.learning_rate = 0.00176 * (FLAGS.train_batch_size / 4096.0) ** 0.5
+  tf.logging.info("--learning_rate=auto: 0.00176 * sqrt(%d / 4096) = %g",
+                  FLAGS.train_batch_size, FLAGS.learning_rate)
 
 
 def _check_flags():
   """Checks flags, config and files; returns all that `main` needs."""
   if not FLAGS.do_train and not FLAGS.do_eval:
     raise ValueError("at least one of --do_train and --do_eval must be given")
+  input_utils.check_bucket_flags(FLAGS)
+  _check_evaluation_flags()
+  _resolve_learning_rate()
   bert_config = modeling.BertConfig.from_json_file(FLAGS.bert_config_file)
   bert_config.validate()
   if FLAGS.max_seq_length > bert_config.max_position_embeddings:
@@ -654,7 +793,9 @@ def _check_flags():
   estimator_utils.check_tpu_flags(
       FLAGS.use_tpu, FLAGS.tpu_name, FLAGS.master,
       {"output_dir": FLAGS.output_dir, "input_file": FLAGS.input_file,
+       "eval_input_file": FLAGS.eval_input_file,
        "init_checkpoint": FLAGS.init_checkpoint})
+  estimator_utils.check_devices(FLAGS)
   FLAGS.init_checkpoint = checkpoint_utils.check_init_checkpoint(
       FLAGS.init_checkpoint)
   checkpoint_utils.check_init_config(
@@ -669,22 +810,11 @@ def _check_flags():
                                            bert_config)
   used_files = list(collections.OrderedDict.fromkeys(
       (train_files if FLAGS.do_train else []) +
-      (eval_files if FLAGS.do_eval else [])))
+      (eval_files if FLAGS.do_eval or FLAGS.eval_every_steps else [])))
   all_metadata = check_input_files(
       used_files, bert_config, FLAGS.max_seq_length,
       FLAGS.max_predictions_per_seq, vocab_hash)
   return bert_config, train_files, eval_files, vocab_file, all_metadata
-
-
-def _num_records(all_metadata, paths):
-  """Number of records of the training files; None if metadata lack it."""
-  sets = {}
-  for metadata in all_metadata[:len(paths)]:
-    if metadata is None or "instances" not in metadata:
-      return None
-    sets[tuple(metadata["files"])] = metadata["instances"]
-  named = sum(len(files) for files in sets)
-  return sum(sets.values()) if named == len(paths) else None
 
 
 def main(arguments):
@@ -694,11 +824,16 @@ def main(arguments):
     (bert_config, train_files, eval_files, vocab_file,
      all_metadata) = _check_flags()
     pair_task = pair_task_of(all_metadata)
-    checkpoint_utils.prepare_output_dir(FLAGS.output_dir, bert_config,
-                                       vocab_file)
-    checkpoint_utils.copy_beside(
-        os.path.join(os.path.dirname(train_files[0]), "metadata.json"),
-        FLAGS.output_dir)
+    best = None
+    if FLAGS.eval_every_steps:
+      best = training_hooks.BestCheckpoint(
+          FLAGS.output_dir, FLAGS.best_metric, FLAGS.early_stopping_evals)
+    if estimator_utils.is_chief():
+      checkpoint_utils.prepare_output_dir(FLAGS.output_dir, bert_config,
+                                         vocab_file)
+      checkpoint_utils.copy_beside(
+          os.path.join(os.path.dirname(train_files[0]), "metadata.json"),
+          FLAGS.output_dir)
 
   tpu_estimator = estimator_utils.make_estimator(
       model_fn_builder(
@@ -710,20 +845,37 @@ def main(arguments):
           use_next_sentence_loss=pair_task != "none",
           allow_partial_init=FLAGS.allow_partial_init,
           init_from_group0=FLAGS.init_from_group0,
-          grow_vocab=FLAGS.grow_vocab),
+          grow_vocab=FLAGS.grow_vocab,
+          **estimator_utils.model_options(FLAGS)),
       FLAGS, FLAGS.train_batch_size, FLAGS.eval_batch_size)
+  is_train_data = bool(set(eval_files) & set(train_files)) and (
+      FLAGS.do_train or not FLAGS.eval_input_file)
+
+  def evaluate_latest(interruption=None):
+    if is_train_data:
+      tf.logging.warning(
+          "evaluating on the training files: these figures say how well the"
+          " model fits them, not how good it is; give --eval_input_file")
+    return evaluate(tpu_estimator, eval_files, FLAGS, pair_task, is_train_data,
+                    interruption)
+
   with estimator_utils.exit_on(estimator_utils.BAD_RUN):
     if FLAGS.do_train:
-      train(tpu_estimator, train_files, FLAGS,
-            _num_records(all_metadata, train_files))
-    if FLAGS.do_eval:
-      is_train_data = bool(set(eval_files) & set(train_files)) and (
-          FLAGS.do_train or not FLAGS.eval_input_file)
-      if is_train_data:
-        tf.logging.warning(
-            "evaluating on the training files: these figures say how well the"
-            " model fits them, not how good it is; give --eval_input_file")
-      evaluate(tpu_estimator, eval_files, FLAGS, pair_task, is_train_data)
+      train(tpu_estimator, train_files, FLAGS, best, evaluate_latest)
+    if FLAGS.do_eval and estimator_utils.is_chief():
+      evaluate_latest()
+
+
+class _RateParser(flags.FloatParser):
+  """A number, or "auto"."""
+
+  def parse(self, argument):
+    if argument == AUTO:
+      return argument
+    try:
+      return super(_RateParser, self).parse(argument)
+    except ValueError as error:
+      raise ValueError("it is a number or %s" % AUTO) from error
 
 
 def define_flags():
@@ -751,9 +903,9 @@ def define_flags():
                        lower_bound=1)
   flags.DEFINE_enum("optimizer", "lamb", optimization.OPTIMIZERS,
                     "Optimizer; lamb is albert_zh's variant.")
-  flags.DEFINE_float("learning_rate", 1.5e-4,
-                     "Highest learning rate. LAMB's rule is"
-                     " 0.00176 * sqrt(batch / 4096).")
+  flags.DEFINE(_RateParser(), "learning_rate", 1.5e-4,
+               "Highest learning rate; \"auto\" is LAMB's rule,"
+               " 0.00176 * sqrt(batch / 4096).")
   flags.DEFINE_float("poly_power", 1.0, "Exponent of the rate's decay.")
   flags.DEFINE_integer("num_train_steps", 100000, "Step to train to.",
                        lower_bound=1)
@@ -761,6 +913,16 @@ def define_flags():
                        lower_bound=0)
   flags.DEFINE_integer("start_warmup_step", 0, "Step where warm-up starts.",
                        lower_bound=0)
+  flags.DEFINE_integer("eval_every_steps", 0,
+                       "Evaluate on --eval_input_file after every so many steps"
+                       " and keep the best checkpoint; 0 does not.",
+                       lower_bound=0)
+  flags.DEFINE_enum("best_metric", "masked_lm_accuracy",
+                    sorted(training_hooks.BEST_METRICS),
+                    "Which metric says what the best checkpoint is.")
+  flags.DEFINE_integer("early_stopping_evals", 0,
+                       "Stop after so many evaluations without a better one; 0"
+                       " does not.", lower_bound=0)
   flags.DEFINE_integer("max_eval_steps", 0,
                        "Most evaluation steps; 0 evaluates every record.",
                        lower_bound=0)

@@ -4,14 +4,15 @@
       --vocab_file=tiny/vocab.txt --init_checkpoint=tiny/albert_model.ckpt \\
       今天天气很好
 
-Runs eagerly, in `tf.function` and in `Model.fit`, on TensorFlow 2 with Keras 2:
-tested on 2.15. From this project it needs modeling.py, bert_utils.py and, for
-text, tokenization.py.
+Runs eagerly, in `tf.function` and in `Model.fit`, on TensorFlow 2 with Keras 2
+or 3: tested on 2.12, 2.15 and 2.21. From this project it needs modeling.py,
+bert_utils.py and, for text, tokenization.py.
 """
 
 import argparse
 import os
 import sys
+import types
 
 import tensorflow as tf
 
@@ -25,9 +26,9 @@ import tokenization
 class AlbertLayer(tf.keras.layers.Layer):
   """The encoder: ids in, {"sequence_output", "pooled_output"} out.
 
-  `modeling.BertModel` makes its variables by `tf.compat.v1.get_variable`; the
-  decorator below keeps them as weights of the layer, so that the second call
-  finds those of the first.
+  `modeling.BertModel` asks for its variables by `tf.compat.v1.get_variable`. A
+  getter answers with weights of the layer, so that Keras knows them and every
+  call finds the same.
   """
 
   def __init__(self, config, **options):
@@ -39,8 +40,25 @@ class AlbertLayer(tf.keras.layers.Layer):
     """
     super().__init__(**options)
     self._config = config
+    # Keras 3 takes no "/" in a name: this has those of the checkpoint.
+    self._weight_of = {}
 
-  @tf.compat.v1.keras.utils.track_tf1_style_variables
+  def build(self, input_shape=None):
+    """Makes a weight for every variable that the model asks for."""
+    asked = []
+
+    def note(getter, name, **options):
+      asked.append((name, options))
+      return getter(name, **options)
+
+    with tf.Graph().as_default():
+      self._run_model(note, tf.zeros([1, 1], tf.int32))
+    for name, options in asked:
+      self._weight_of[name] = self.add_weight(
+          name=name.replace("/", "."), shape=options["shape"],
+          initializer=options["initializer"])
+    self.built = True
+
   def call(self, inputs, training=False):
     """Runs the encoder.
 
@@ -52,13 +70,23 @@ class AlbertLayer(tf.keras.layers.Layer):
     Returns:
       dict: sequence_output [B, S, H], pooled_output [B, H].
     """
-    # Without a name the scope of the second call would be "bert_1", with
-    # variables of its own.
-    model = modeling.BertModel(
-        self._config, bool(training), inputs["input_ids"],
-        inputs.get("input_mask"), inputs.get("token_type_ids"), scope="bert")
+    def find(name, **unused_options):
+      weight = self._weight_of[name]
+      # A weight of Keras 3 is not a variable but has one.
+      return weight if isinstance(weight, tf.Variable) else weight.value
+
+    model = self._run_model(
+        find, inputs["input_ids"], inputs.get("input_mask"),
+        inputs.get("token_type_ids"), bool(training))
     return {"sequence_output": model.get_sequence_output(),
             "pooled_output": model.get_pooled_output()}
+
+  def _run_model(self, getter, input_ids, input_mask=None, token_type_ids=None,
+                 is_training=False):
+    # Without a name the scope of the second call would be "bert_1".
+    with tf.compat.v1.variable_scope("", custom_getter=getter):
+      return modeling.BertModel(self._config, is_training, input_ids,
+                                input_mask, token_type_ids, scope="bert")
 
   def load_checkpoint(self, checkpoint):
     """Gives the weights the values of a checkpoint.
@@ -69,10 +97,11 @@ class AlbertLayer(tf.keras.layers.Layer):
     Raises:
       ValueError: the checkpoint lacks variables, or has other shapes.
     """
-    if not self.weights:
-      # One call with any ids creates the variables.
-      self({"input_ids": tf.zeros([1, 1], tf.int32)})
-    match = bert_utils.match_checkpoint(self.weights, checkpoint)
+    if not self.built:
+      self.build()
+    match = bert_utils.match_checkpoint(
+        [types.SimpleNamespace(name=name, shape=tf.TensorShape(weight.shape))
+         for name, weight in self._weight_of.items()], checkpoint)
     bert_utils.check_shapes(match, checkpoint)
     if match.missing:
       raise ValueError("%s has %d of the %d variables of the model; is the"
@@ -80,8 +109,8 @@ class AlbertLayer(tf.keras.layers.Layer):
                            checkpoint, len(match.assignment_map),
                            len(self.weights)))
     reader = tf.train.load_checkpoint(checkpoint)
-    for variable in self.weights:
-      variable.assign(reader.get_tensor(bert_utils.variable_name(variable)))
+    for name, weight in self._weight_of.items():
+      weight.assign(reader.get_tensor(name))
 
 
 def build_classifier(config, checkpoint, num_labels):

@@ -2,6 +2,8 @@
 # a virtual environment in the checkout with what the requirements FILE lists,
 # unless it is there already, and puts its python into $PYTHON.
 #   PYTHON  a Python to make it with; default: the first of 3.9-3.11 found
+#           (TensorFlow 2.15 with its own Estimator), else of 3.12, 3.13 and
+#           3.7, 3.8 (docs/versions.md: which TensorFlow each gets)
 #   VENV    where it goes; default .venv in the checkout
 
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -13,39 +15,59 @@ die() {
   exit 1
 }
 
-# True for a Python that TensorFlow 2.15 exists for.
+# True for a Python that requirements.txt has a TensorFlow for.
 python_fits() {
-  "$1" -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 11))' \
+  "$1" -c 'import sys; sys.exit(not (3, 7) <= sys.version_info[:2] <= (3, 13))' \
+    2>/dev/null
+}
+
+# "3.11" of a Python.
+python_version() {
+  "$1" -c 'import sys; sys.stdout.write("%d.%d" % sys.version_info[:2])' \
     2>/dev/null
 }
 
 find_python() {
-  local candidate
+  local candidate preferred
   if [ -n "${PYTHON:-}" ]; then
     command -v "$PYTHON" >/dev/null || die "PYTHON is $PYTHON, which is not there"
-    python_fits "$PYTHON" || die "PYTHON is $("$PYTHON" --version 2>&1);" \
-      "TensorFlow 2.15 needs Python 3.9, 3.10 or 3.11"
+    python_fits "$PYTHON" || die "PYTHON is $("$PYTHON" --version 2>&1 | head -n 1);" \
+      "TensorFlow needs Python 3.7 to 3.13 here"
     return
   fi
-  for candidate in python3 python3.11 python3.10 python3.9 python; do
-    if command -v "$candidate" >/dev/null && python_fits "$candidate"; then
-      PYTHON="$candidate"
-      return
-    fi
+  for preferred in 3.9,3.10,3.11 3.12,3.13,3.7,3.8; do
+    for candidate in python3 python3.11 python3.10 python3.9 python3.13 \
+        python3.12 python3.7 python3.8 python; do
+      case ",$preferred," in
+        *,"$(python_version "$candidate" || echo none)",*)
+          PYTHON="$candidate"
+          return ;;
+      esac
+    done
   done
   die "found $(python3 --version 2>/dev/null || echo "no python3");" \
-    "TensorFlow 2.15 needs Python 3.9, 3.10 or 3.11: install one, or name it" \
-    "by PYTHON=/path/to/python3.11"
+    "TensorFlow needs Python 3.7 to 3.13 here: install one, or name it by" \
+    "PYTHON=/path/to/python3.11"
 }
 
+# True where the environment in folder $1 is one that these scripts made, of the
+# Python that is asked for (any that fits, if none is).
+environment_fits() {
+  [ -e "$1/complete" ] && python_fits "$1/bin/python" || return 1
+  [ -z "${PYTHON:-}" ] ||
+    [ "$(python_version "$PYTHON")" = "$(python_version "$1/bin/python")" ]
+}
+
+# use_environment FILE [PIN...]: pins are pip's, such as tensorflow==2.12.1.
 use_environment() {
   local requirements="$1" venv="${VENV:-$ROOT/.venv}" stamp wanted
   local fetched="TensorFlow: about 500 MB to fetch"
+  shift
   grep -q apache-beam "$ROOT/$requirements" && fetched="Apache Beam"
   stamp="$venv/installed-$(basename "$requirements" .txt)"
   wanted="$(cat "$ROOT"/requirements*.txt | cksum)"
-  if [ -x "$venv/bin/python" ] && python_fits "$venv/bin/python" &&
-      [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then
+  if environment_fits "$venv" && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]
+  then
     PYTHON="$venv/bin/python"
     return
   fi
@@ -53,15 +75,19 @@ use_environment() {
   "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null ||
     die "$("$PYTHON" --version) comes without venv or pip; on Debian and" \
       "Ubuntu: sudo apt install python3-venv python3-pip"
+  if [ -e "$venv" ] && [ ! -e "$venv/pyvenv.cfg" ] &&
+      [ -n "$(ls -A "$venv")" ]; then
+    die "VENV $venv exists and is no virtual environment"
+  fi
   echo "Installing $(basename "$requirements") into $venv with" \
     "$("$PYTHON" --version) ($fetched) ..."
   # --clear: what an interrupted run left is not trusted.
-  if [ ! -e "$venv/complete" ] || ! python_fits "$venv/bin/python"; then
+  if ! environment_fits "$venv"; then
     "$PYTHON" -m venv --clear "$venv" || die "could not make $venv"
     touch "$venv/complete"
   fi
   "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
-    -r "$ROOT/$requirements" ||
+    -r "$ROOT/$requirements" "$@" ||
     die "pip could not install $requirements; is the network there?"
   echo "$wanted" > "$stamp"
   if grep -q '^-r requirements.txt' "$ROOT/$requirements"; then

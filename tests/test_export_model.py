@@ -28,8 +28,10 @@ OUTPUTS = {"classifier": ["logits", "probabilities"],
            "encoder": ["pooled_output", "sequence_output"],
            "masked_lm": ["log_probs"]}
 
-needs_tf2 = pytest.mark.skipif(not tf.executing_eagerly(),
-                               reason="needs TensorFlow 2")
+needs_tf2 = pytest.mark.skipif(
+    not tf.executing_eagerly(),
+    reason="TensorFlow %s has no signatures in Lite, nor tf.saved_model.load of"
+    " TensorFlow 2" % tf.__version__)
 
 
 def build(config, kind, inputs):
@@ -415,4 +417,8 @@ def test_a_missing_package_is_named(monkeypatch):
   monkeypatch.setitem(sys.modules, "tf2onnx", None)
   with pytest.raises(ValueError, match="pip install tf2onnx onnxruntime"):
     export_model.check_packages(["onnx"])
-  export_model.check_packages(["tflite"])
+  if tf.executing_eagerly():
+    export_model.check_packages(["tflite"])
+    return
+  with pytest.raises(ValueError, match="TensorFlow Lite needs TensorFlow 2"):
+    export_model.check_packages(["tflite"])

@@ -56,7 +56,7 @@ def build_with_heads(config, inputs, is_training=True):
   """The pre-training graph; returns (model, MLM output, SOP output)."""
   model = modeling.BertModel(
       config, is_training, inputs["input_ids"], inputs["input_mask"],
-      inputs["segment_ids"])
+      inputs["segment_ids"], scope="bert")
   masked_lm = run_pretraining.get_masked_lm_output(
       config, model.get_sequence_output(), model.get_embedding_table(),
       model.get_embedding_table_2(), inputs["masked_lm_positions"],
@@ -529,6 +529,149 @@ def test_final_layer_norm_closes_a_pre_ln_encoder():
   np.testing.assert_allclose(output.mean(axis=-1), 0.0, atol=1e-5)
   np.testing.assert_allclose(output.std(axis=-1), 1.0, atol=1e-3)
   np.testing.assert_array_equal(output, last)
+
+
+# ------------------------------------------- the last layer where it is read
+
+
+def pretraining_inputs():
+  """Two sequences, one with padding; positions may repeat."""
+  input_ids, input_mask = tiny_inputs()
+  arrays = {"input_ids": input_ids, "input_mask": input_mask,
+            "segment_ids": np.array([[0, 0, 1, 1, 1], [0] * 5], np.int32),
+            "masked_lm_positions": np.array([[1, 3, 4], [2, 0, 0]], np.int32),
+            "masked_lm_ids": np.array([[5, 7, 3], [8, 0, 0]], np.int32),
+            "masked_lm_weights": np.array([[1, 1, 1], [1, 0, 0]], np.float32),
+            "next_sentence_labels": np.array([[0], [1]], np.int32)}
+  return {name: tf.constant(array) for name, array in arrays.items()}
+
+
+def build_at_positions(config, inputs, **arguments):
+  """Model and total loss, the last layer computed where it is read."""
+  model = modeling.BertModel(
+      config, True, inputs["input_ids"], inputs["input_mask"],
+      inputs["segment_ids"], output_positions=inputs["masked_lm_positions"],
+      scope="bert", **arguments)
+  masked_lm = run_pretraining.get_masked_lm_output(
+      config, model.get_output_at_positions(), model.get_embedding_table(),
+      model.get_embedding_table_2(), None, inputs["masked_lm_ids"],
+      inputs["masked_lm_weights"])
+  next_sentence = run_pretraining.get_next_sentence_output(
+      config, model.get_pooled_output(), inputs["next_sentence_labels"])
+  return model, masked_lm.loss + next_sentence.loss
+
+
+def dense_gradients(loss, tvars):
+  return [tf.convert_to_tensor(g) for g in tf.gradients(loss, tvars)]
+
+
+def assert_all_close(found, expected, tolerance=1e-5):
+  """Lists of arrays are equal, each up to a part of its largest number."""
+  assert len(found) == len(expected)
+  for index, (one, other) in enumerate(zip(found, expected)):
+    scale = max(np.abs(other).max(), 1e-2)
+    np.testing.assert_allclose(one / scale, other / scale, atol=tolerance,
+                               err_msg="tensor %d" % index)
+
+
+KINDS = [
+    dict(layout="zh"), dict(layout="zh", num_hidden_layers=1),
+    dict(layout="zh", ln_type="preln"), dict(layout="zh", shared_type="ffn"),
+    dict(layout="zh", ln_type="preln", final_layer_norm=True),
+    dict(layout="google"), dict(layout="google", num_hidden_groups=2),
+    dict(layout="bert")]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_positions_leave_outputs_losses_and_gradients_as_they_are(kind):
+  config = layout_config(**dict(kind, initializer_range=0.3))
+  inputs = pretraining_inputs()
+  with tf.variable_scope("m", reuse=tf.AUTO_REUSE):
+    plain, masked_lm, next_sentence = build_with_heads(config, inputs)
+    tvars = tf.trainable_variables()
+    partial, partial_loss = build_at_positions(config, inputs)
+  loss = masked_lm.loss + next_sentence.loss
+  assert tf.trainable_variables() == tvars  # no other ones
+  full_rows = tf.reshape(bert_utils.gather_indexes(
+      plain.get_sequence_output(), inputs["masked_lm_positions"]), [2, 3, 16])
+  expected, found = run([
+      [loss, plain.get_pooled_output(), full_rows,
+       plain.get_sequence_output()] + plain.get_all_encoder_layers() +
+      dense_gradients(loss, tvars),
+      [partial_loss, partial.get_pooled_output(),
+       partial.get_output_at_positions(), partial.get_sequence_output()] +
+      partial.get_all_encoder_layers() + dense_gradients(partial_loss, tvars)])
+  assert_all_close(found, expected)
+
+
+def test_the_full_last_layer_is_built_for_who_asks_and_once(graph):
+  config = tiny_config(intermediate_size=24)
+  model, _ = build_at_positions(config, pretraining_inputs())
+
+  def matrices():
+    return [op.outputs[0].shape.as_list() for op in graph.get_operations()
+            if op.type == "MatMul"]
+
+  # 2 sequences of 5 tokens; of the last layer 1 + 3 tokens each.
+  before = matrices()
+  assert before.count([10, 24]) == before.count([8, 24]) == 1
+  first = model.get_sequence_output()
+  assert matrices()[len(before):].count([10, 24]) == 1
+  assert model.get_all_encoder_layers()[-1] is first is model.sequence_output
+  assert first.shape.as_list() == [2, 5, 16]
+
+
+def test_no_positions_leave_the_first_token():
+  input_ids, input_mask = (tf.constant(x) for x in tiny_inputs())
+  ids = tf.placeholder_with_default(input_ids, [None, None])
+  mask = tf.placeholder_with_default(input_mask, [None, None])
+  none = tf.zeros([tf.shape(ids)[0], 0], tf.int32)
+  with tf.variable_scope("m", reuse=tf.AUTO_REUSE):
+    plain = modeling.BertModel(tiny_config(), False, ids, mask, scope="bert")
+    partial = modeling.BertModel(tiny_config(), False, ids, mask, scope="bert",
+                                 output_positions=none)
+  expected, found, rows = run([
+      plain.get_pooled_output(), partial.get_pooled_output(),
+      partial.get_output_at_positions()])
+  np.testing.assert_allclose(found, expected, atol=1e-6)
+  assert rows.shape == (2, 0, 16)
+
+
+def test_output_at_positions_needs_positions():
+  model = modeling.BertModel(tiny_config(), False, tf.zeros([1, 3], tf.int32))
+  with pytest.raises(ValueError, match="output_positions, found None"):
+    model.get_output_at_positions()
+
+
+def test_heads_divide_by_the_numbers_of_the_whole_batch():
+  """The parts of a batch have losses that sum up to the whole one's."""
+  config, inputs = tiny_config(), pretraining_inputs()
+  rng = np.random.RandomState(0)
+  pooled = tf.constant(rng.randn(2, 16), tf.float32)
+  rows = tf.constant(rng.randn(2, 3, 16), tf.float32)
+  table, projection = (tf.constant(rng.randn(*size), tf.float32)
+                       for size in ((30, 8), (8, 16)))
+
+  def losses(part, **numbers):
+    masked_lm = run_pretraining.get_masked_lm_output(
+        config, rows[part], table, projection, None,
+        inputs["masked_lm_ids"][part], inputs["masked_lm_weights"][part],
+        **{key: value for key, value in numbers.items()
+           if key == "num_predictions"})
+    next_sentence = run_pretraining.get_next_sentence_output(
+        config, pooled[part], inputs["next_sentence_labels"][part],
+        **{key: value for key, value in numbers.items()
+           if key == "num_examples"})
+    return tf.stack([masked_lm.loss, next_sentence.loss])
+
+  with tf.variable_scope("m", reuse=tf.AUTO_REUSE):
+    whole = losses(slice(0, 2))
+    parts = [losses(part, num_predictions=tf.constant(4.0),
+                    num_examples=tf.constant(2.0))
+             for part in (slice(0, 1), slice(1, 2))]
+  whole, parts = run([whole, parts])
+  np.testing.assert_allclose(parts[0] + parts[1], whole, rtol=1e-5)
+  assert (parts[0] != parts[1]).all()
 
 
 # ----------------------------------------------------------------- transformer

@@ -486,3 +486,185 @@ def test_two_replicas_equal_one_with_the_whole_batch(name, bias_correction):
   assert one[-1] > 1.0  # clipping had something to do
   for left, right in zip(one, two):
     np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-6)
+
+
+# ------------------------------------------------- micro-batches, loss scale
+
+
+def parts_loss(num_parts):
+  """A function-valued loss over FEATURES whose weighted rows are cut up."""
+  weights = np.array([1.0, 0.0, 3.0, 0.5], np.float32)
+  batch = {"x": tf.constant(FEATURES), "y": tf.constant(TARGETS),
+           "weights": tf.constant(weights)}
+
+  def loss(index):
+    part = optimization.micro_batch(batch, index, num_parts)
+    assert part["x"].shape.as_list() == [4 // num_parts, 3]
+    with tf.variable_scope(None, default_name="model"):
+      kernel = tf.get_variable("kernel", initializer=tf.constant(
+          [0.5, -0.3, 0.2]))
+      table = tf.get_variable("table", initializer=tf.constant(
+          [[0.1], [0.4]]))
+    output = (tf.reduce_sum(part["x"] * kernel, axis=1) +
+              tf.gather(table, [0, 0])[0])
+    errors = part["weights"] * tf.square(output - part["y"])
+    return (tf.reduce_sum(errors) / weights.sum(),
+            {"examples": tf.reduce_sum(tf.ones_like(errors)),
+             "absolute": tf.reduce_sum(part["weights"])})
+
+  return loss
+
+
+@pytest.mark.parametrize("name", optimization.OPTIMIZERS)
+@pytest.mark.parametrize("num_parts", [2, 4])
+def test_micro_batches_add_up_to_the_batch(name, num_parts, use_resource):
+  results = []
+  for parts in (1, num_parts):
+    with tf.Graph().as_default():
+      with tf.variable_scope(tf.get_variable_scope(),
+                             use_resource=use_resource):
+        step = optimization.build_train_op(
+            parts_loss(parts), 0.1, 12, 2, False, name,
+            gradient_accumulation_steps=parts)
+      variables = {var.op.name: var for var in tf.trainable_variables()}
+      assert sorted(variables) == ["model/kernel", "model/table"]
+      with open_session() as session:
+        for _ in range(6):
+          _, loss, norm, sums = session.run(
+              [step.train_op, step.loss, step.gradient_norm, step.sums])
+        assert session.run(tf.train.get_global_step()) == 6
+        results.append([loss, norm] + session.run(
+            [variables[key] for key in sorted(variables)]))
+        assert sums == {"examples": 4.0, "absolute": 4.5}
+  for left, right in zip(*results):
+    np.testing.assert_allclose(left, right, rtol=1e-5)
+
+
+def test_one_micro_batch_after_the_other():
+  running = []
+
+  def watch(value, change):
+    running.append((running[-1] if running else 0) + change)
+    return value
+
+  def loss(index):
+    weights = make_variable("w", [1.0])
+    value = tf.py_func(lambda v: watch(v, 1), [weights.read_value() if hasattr(
+        weights, "read_value") else weights], tf.float32)
+    value = tf.py_func(lambda v: watch(v, -1), [value], tf.float32)
+    return tf.reduce_sum(weights) + 0.0 * tf.reduce_sum(value), {}
+
+  step = optimization.build_train_op(loss, 0.1, 10, 0, False,
+                                     gradient_accumulation_steps=5)
+  with open_session() as session:
+    session.run([step.train_op, step.loss])
+  assert running == [1, 0] * 5
+
+
+def scaled_step(name="adamw", **options):
+  """A step whose gradient is fed, times the loss scale."""
+  weights = make_variable("w", [1.0, 2.0])
+  gradient = tf.placeholder(tf.float32, [2])
+  step = optimization.build_train_op(
+      tf.reduce_sum(weights * gradient), 0.1, 100, 0, False, name,
+      dynamic_loss_scale=True, **options)
+  return weights, gradient, step
+
+
+@pytest.mark.parametrize("name", ["adamw", "lamb"])
+@pytest.mark.parametrize("bad", [np.inf, np.nan, 1e35])
+def test_a_step_that_overflows_changes_nothing(name, bad):
+  _, gradient, step = scaled_step(name, bias_correction=True)
+  scale = tf.global_variables("loss_scale/scale")[0]
+  state = [var for var in tf.global_variables()
+           if not var.op.name.startswith("loss_scale")]
+  assert len(state) == 6  # global step, weights, two moments, beta powers
+  with open_session() as session:
+    session.run(step.train_op, {gradient: [0.1, -0.2]})
+    before = session.run(state)
+    _, used, skipped, loss = session.run(
+        [step.train_op, step.loss_scale, step.skipped_steps, step.loss],
+        {gradient: [bad, 0.0]})
+    assert (used, skipped) == (2.0 ** 15, 1.0)
+    assert not np.isnan(loss)  # at which the Estimator would stop
+    for old, new in zip(before, session.run(state)):
+      np.testing.assert_array_equal(old, new)
+    assert session.run(scale) == 2.0 ** 14
+    session.run(step.train_op, {gradient: [0.1, -0.2]})
+    assert session.run(tf.train.get_global_step()) == 2
+    assert session.run(scale) == 2.0 ** 14
+  saved = {var.op.name for var in tf.global_variables()}
+  assert {"loss_scale/good_steps", "loss_scale/skipped_steps"} <= saved
+
+
+def test_a_scaled_loss_makes_the_same_step():
+  results = []
+  for scaled in (False, True):
+    with tf.Graph().as_default():
+      weights = make_variable("w", [1.0, 2.0])
+      step = optimization.build_train_op(
+          tf.reduce_sum(tf.square(weights)), 0.1, 100, 0, False,
+          dynamic_loss_scale=scaled)
+      assert (step.loss_scale is not None) == scaled
+      with open_session() as session:
+        for _ in range(3):
+          _, loss, norm = session.run(
+              [step.train_op, step.loss, step.gradient_norm])
+        results.append([loss, norm, session.run(weights)])
+  for left, right in zip(*results):
+    np.testing.assert_array_equal(left, right)
+
+
+def test_the_scale_grows_after_good_steps_and_has_bounds(monkeypatch):
+  monkeypatch.setattr(optimization, "LOSS_SCALE_GROWTH_STEPS", 3)
+  monkeypatch.setattr(optimization, "INITIAL_LOSS_SCALE", 2.0)
+  monkeypatch.setattr(optimization, "LARGEST_LOSS_SCALE", 8.0)
+  _, gradient, step = scaled_step()
+  found = []
+  with open_session() as session:
+    for bad in "..x......" "..." "xxxx":
+      found.append(session.run(
+          [step.loss_scale, step.train_op],
+          {gradient: [np.inf if bad == "x" else 0.1, 0.1]})[0])
+  assert found == [2, 2, 2, 1, 1, 1, 2, 2, 2, 4, 4, 4, 8, 4, 2, 1]
+
+
+def test_overflow_on_one_replica_stops_the_step_on_both():
+  strategy = tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
+
+  def replica():
+    context = tf.distribute.get_replica_context()
+    index = tf.cast(context.replica_id_in_sync_group, tf.int32)
+    weights = tf.get_variable("w", initializer=tf.constant([1.0]))
+    count = tf.cast(tf.train.get_or_create_global_step(), tf.int32)
+    # Too large on replica 1 in the first two runs.
+    factor = tf.where(
+        tf.logical_and(tf.equal(index, 1), count + skipped < 2),
+        float("inf"), 1.0)
+    return optimization.build_train_op(
+        tf.reduce_sum(weights * factor), 0.1, 100, 0, False, "lamb",
+        dynamic_loss_scale=True)
+
+  with tf.Graph().as_default(), strategy.scope():
+    tf.train.get_or_create_global_step()
+    skipped = tf.placeholder_with_default(0, [])
+    step = strategy.extended.call_for_each_replica(replica)
+    names = {var.op.name: var for var in tf.global_variables()}
+    with open_session(device_count={"CPU": 2}) as session:
+      for count in range(4):
+        session.run(strategy.group(step.train_op), {skipped: count})
+      assert session.run(tf.train.get_global_step()) == 2
+      assert session.run(names["loss_scale/skipped_steps"]) == 2
+      assert session.run(names["loss_scale/scale"]) == 2.0 ** 13
+      copies = session.run(strategy.experimental_local_results(names["w"]))
+      np.testing.assert_array_equal(*copies)
+      assert copies[0] < 1.0
+
+
+@pytest.mark.parametrize("options,message", [
+    (dict(gradient_accumulation_steps=2), "must be a function"),
+    (dict(gradient_accumulation_steps=0), "must be at least 1"),
+    (dict(dynamic_loss_scale=True, use_tpu=True), "bfloat16 needs none")])
+def test_wrong_parts_and_scales(options, message):
+  with pytest.raises(ValueError, match=message):
+    build(**options)

@@ -2,8 +2,10 @@
 
 import json
 import os
+import shutil
 import stat
 import subprocess
+import sys
 
 import pytest
 
@@ -35,14 +37,14 @@ esac
 
 
 @pytest.mark.parametrize("script", ["quickstart.sh", "run_tests.sh"])
-@pytest.mark.parametrize("version", ["3.8.1", "3.13.0"])
+@pytest.mark.parametrize("version", ["3.6.15", "3.14.0"])
 def test_a_python_that_does_not_fit(tmp_path, script, version):
   result = run(script, PYTHON=fake_python(tmp_path, version, False),
                VENV=str(tmp_path / "venv"))
   assert result.returncode != 0
   assert result.stderr == (
-      "%s: error: PYTHON is Python %s; TensorFlow 2.15 needs Python 3.9, 3.10"
-      " or 3.11\n" % (script, version))
+      "%s: error: PYTHON is Python %s; TensorFlow needs Python 3.7 to 3.13"
+      " here\n" % (script, version))
   assert not (tmp_path / "venv").exists()
 
 
@@ -59,6 +61,72 @@ def test_a_python_that_is_not_there(tmp_path):
                VENV=str(tmp_path / "venv"))
   assert result.returncode != 0
   assert "PYTHON is no-such-python, which is not there" in result.stderr
+
+
+def test_a_folder_that_is_no_environment_is_left_alone(tmp_path):
+  tiny.write(tmp_path / "thesis.txt", "all of it")
+  result = run("quickstart.sh", PYTHON=sys.executable, VENV=str(tmp_path))
+  assert result.returncode != 0
+  assert "VENV %s exists and is no virtual environment" % tmp_path in (
+      result.stderr)
+  assert os.listdir(str(tmp_path)) == ["thesis.txt"]
+
+
+def python_found(folder, *versions, **environment):
+  """What env.sh takes where only these Pythons are in PATH.
+
+  Args:
+    folder: pathlib.Path, for the programs.
+    *versions: (name, version) of each, such as ("python3", "3.13").
+    **environment: variables.
+
+  Returns:
+    (string, string): the output, and the error's sentence.
+  """
+  for name, version in versions:
+    tiny.write(folder / name, """#!/bin/sh
+case "$*" in
+  *--version*) echo "Python %s.1" ;;
+  *sys.exit*) exec "%s" -c 'import sys; sys.exit(not (3, 7) <= (%s) <= (3, 13))' ;;
+  *) printf %s ;;
+esac
+""" % (version, sys.executable, version.replace(".", ","), version))
+    (folder / name).chmod(stat.S_IRWXU)
+  for tool in ("bash", "dirname", "basename", "head"):
+    (folder / tool).symlink_to(shutil.which(tool))
+  result = subprocess.run(
+      ["bash", "-c", "source %s; find_python; echo $PYTHON" %
+       os.path.join(SCRIPTS, "env.sh")], stdout=subprocess.PIPE,
+      stderr=subprocess.PIPE, universal_newlines=True,
+      env=dict(environment, PATH=str(folder)))
+  return result.stdout.strip(), result.stderr
+
+
+@pytest.mark.parametrize("versions,taken", [
+    ([("python3", "3.10"), ("python3.11", "3.11")], "python3"),
+    # The Estimator of TensorFlow's own is preferred to the newest Python.
+    ([("python3", "3.13"), ("python3.11", "3.11")], "python3.11"),
+    ([("python3", "3.13"), ("python3.7", "3.7")], "python3"),
+    ([("python3", "3.14"), ("python3.12", "3.12")], "python3.12"),
+    ([("python3", "3.6"), ("python3.7", "3.7")], "python3.7"),
+    ([("python", "3.9")], "python")])
+def test_the_python_that_is_taken(tmp_path, versions, taken):
+  assert python_found(tmp_path, *versions) == (taken, "")
+
+
+def test_no_python_that_fits(tmp_path):
+  out, error = python_found(tmp_path, ("python3", "3.14"))
+  assert out == ""
+  assert error == (
+      "bash: error: found Python 3.14.1; TensorFlow needs Python 3.7 to 3.13"
+      " here: install one, or name it by PYTHON=/path/to/python3.11\n")
+
+
+def test_the_matrix_says_what_it_does_not_know():
+  result = run("test_matrix.sh", "--fast", "3.5")
+  assert result.returncode != 0
+  assert "what is 3.5? Pythons are named as in 3.9; known here: 3.7 3.8" in (
+      result.stderr)
 
 
 def test_launchers_say_what_they_need():

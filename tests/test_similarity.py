@@ -118,7 +118,8 @@ def write_saved_model_2(trained, folder):
 @pytest.mark.parametrize("write_saved_model", [
     write_saved_model_1,
     pytest.param(write_saved_model_2, marks=pytest.mark.skipif(
-        not tf.executing_eagerly(), reason="needs TensorFlow 2"))])
+        not tf.executing_eagerly(), reason="TensorFlow %s writes no SavedModel of"
+        " TensorFlow 2" % tf.__version__))])
 def test_a_saved_model_equals_its_checkpoint(trained, classifier, tmp_path,
                                              write_saved_model):
   folder = tmp_path / "exported"

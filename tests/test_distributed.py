@@ -1,0 +1,144 @@
+"""However a batch is spread over devices and parts, the result is one."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+import distributed_run
+import estimator_utils
+import tiny
+
+SCRIPT = os.path.join(tiny.ROOT, "tests", "distributed_run.py")
+
+
+def weights_of(output_dir):
+  """Variables of the last checkpoint, a dict of name -> array."""
+  checkpoint = tf.train.latest_checkpoint(str(output_dir))
+  reader = tf.train.load_checkpoint(checkpoint)
+  return {name: reader.get_tensor(name)
+          for name in reader.get_variable_to_shape_map()}
+
+
+def assert_same_run(left, right, left_steps, right_steps):
+  """Weights and moments after ten steps, and every step's scalars."""
+  left, right = weights_of(left), weights_of(right)
+  assert sorted(left) == sorted(right)
+  assert left["global_step"] == 10
+  for name, values in left.items():
+    np.testing.assert_allclose(values, right[name], rtol=0, atol=1e-5,
+                               err_msg=name)
+  assert len(left_steps) == len(right_steps) == 10
+  for one, other in zip(left_steps, right_steps):
+    assert one == pytest.approx(other, rel=1e-4, abs=1e-6)
+
+
+def two_devices():
+  with tf.Graph().as_default():  # eager mode has one CPU device
+    return tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+  """A function: the run on one device with the whole batch, made once."""
+  made = {}
+
+  def get(task="pretraining", optimizer="lamb"):
+    key = task, optimizer
+    if key not in made:
+      path = tmp_path_factory.mktemp("%s_%s" % key)
+      made[key] = path, distributed_run.train(path, task, optimizer=optimizer)
+    return made[key]
+
+  return get
+
+
+def test_a_run_moves_the_weights(plain, tmp_path):
+  path, steps = plain()
+  distributed_run.train(tmp_path, steps=1)
+  before, after = weights_of(tmp_path), weights_of(path)
+  moved = [name for name in after if name.endswith("kernel") and
+           np.abs(after[name] - before[name]).max() > 1e-3]
+  assert len(moved) >= 6
+  assert steps[0]["loss"] == pytest.approx(
+      np.log(len(tiny.TOKENS)) + np.log(2), rel=0.1)
+
+
+@pytest.mark.parametrize("task,optimizer", [
+    ("pretraining", "lamb"), ("pretraining", "adamw"),
+    ("pretraining", "lamb_google"), ("classifier", "adamw")])
+def test_two_replicas(plain, tmp_path, task, optimizer):
+  path, steps = plain(task, optimizer)
+  found = distributed_run.train(tmp_path, task, optimizer=optimizer,
+                                strategy=two_devices())
+  assert_same_run(tmp_path, path, found, steps)
+
+
+@pytest.mark.parametrize("task,optimizer,parts", [
+    ("pretraining", "lamb", 4), ("pretraining", "adamw", 2),
+    ("classifier", "adamw", 8)])
+def test_accumulation(plain, tmp_path, task, optimizer, parts):
+  path, steps = plain(task, optimizer)
+  found = distributed_run.train(tmp_path, task, optimizer=optimizer,
+                                gradient_accumulation_steps=parts)
+  assert_same_run(tmp_path, path, found, steps)
+
+
+def test_two_replicas_with_accumulation(plain, tmp_path):
+  path, steps = plain()
+  found = distributed_run.train(tmp_path, strategy=two_devices(),
+                                gradient_accumulation_steps=2)
+  assert_same_run(tmp_path, path, found, steps)
+
+
+def free_addresses(count):
+  sockets = [socket.socket() for _ in range(count)]
+  for each in sockets:
+    each.bind(("127.0.0.1", 0))
+  addresses = ["127.0.0.1:%d" % each.getsockname()[1] for each in sockets]
+  for each in sockets:
+    each.close()
+  return addresses
+
+
+def run_workers(output_dir, **arguments):
+  """Two processes on this machine; returns the chief's scalars."""
+  addresses = free_addresses(2)
+  cluster = {"chief": addresses[:1], "worker": addresses[1:]}
+  arguments["output_dir"] = str(output_dir)
+  processes = []
+  for kind in ("chief", "worker"):
+    environment = dict(
+        os.environ, TF_CPP_MIN_LOG_LEVEL="3", TF_CONFIG=json.dumps(
+            {"cluster": cluster, "task": {"type": kind, "index": 0}}))
+    processes.append(subprocess.Popen(
+        [sys.executable, SCRIPT, json.dumps(arguments)], env=environment,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        universal_newlines=True))
+  try:
+    for process in processes:
+      output, _ = process.communicate(timeout=300)
+      assert process.returncode == 0, output[-4000:]
+  finally:
+    for process in processes:
+      process.kill()
+  with open(os.path.join(str(output_dir), "steps.json")) as reader:
+    return json.load(reader)
+
+
+needs_multi_worker = pytest.mark.skipif(
+    not estimator_utils.HAS_MULTI_WORKER,
+    reason="several workers need TensorFlow 1.15 or up to 2.15")
+
+
+@needs_multi_worker
+@pytest.mark.parametrize("parts", [1, 2])
+def test_two_workers(plain, tmp_path, parts):
+  path, steps = plain()
+  found = run_workers(tmp_path, gradient_accumulation_steps=parts)
+  assert_same_run(tmp_path, path, found, steps)
