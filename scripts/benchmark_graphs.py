@@ -13,7 +13,6 @@ package). They are written for TensorFlow 1; on 2.x they get a stand-in for the
 module `tensorflow`.
 """
 
-import functools
 import importlib
 import inspect
 import json
@@ -192,17 +191,6 @@ def random_batch(spec, vocab_size, seed):
       "label_ids": ids(NUM_LABELS, size)}
 
 
-def _set_default_dtype(modeling, function, spec):
-  """Where the runner has no precision yet but the model has: by default."""
-  if ("compute_dtype" in inspect.signature(modeling.BertModel.__init__).parameters
-      and not {"precision", "compute_dtype"} &
-      set(inspect.signature(function).parameters)):
-    modeling.BertModel = functools.partial(
-        modeling.BertModel, compute_dtype=tf.as_dtype(spec["precision"]),
-        recompute_activations=spec["recompute_activations"])
-    spec.update(precision="float32", recompute_activations=False)
-
-
 def our_training(spec, features):
   """The training step of a checkout of this project, as its runner makes it.
 
@@ -216,7 +204,6 @@ def our_training(spec, features):
   modeling, pretraining = import_from(
       spec["code_dir"], ["modeling", "run_pretraining"])
   config = modeling.BertConfig.from_json_file(spec["config_file"])
-  _set_default_dtype(modeling, pretraining.model_fn_builder, spec)
   options = options_of(pretraining.model_fn_builder, {
       "precision": (spec["precision"], "float32"),
       "recompute_activations": (spec["recompute_activations"], False),
@@ -234,7 +221,6 @@ def our_forward(spec, features):
   modeling, classifier = import_from(
       spec["code_dir"], ["modeling", "run_classifier"])
   config = modeling.BertConfig.from_json_file(spec["config_file"])
-  _set_default_dtype(modeling, classifier.create_model, spec)
   options = options_of(classifier.create_model, {
       "compute_dtype": (tf.as_dtype(spec["precision"]), tf.float32),
   }, spec["code_dir"])
