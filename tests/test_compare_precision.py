@@ -1,8 +1,10 @@
 """Losses of two precisions side by side: the table, and what goes wrong."""
 
+import pytest
 import tensorflow.compat.v1 as tf
 
 import compare_precision
+import test_run_pretraining
 import tiny
 
 SCRIPT = "scripts/compare_precision.py"
@@ -59,3 +61,21 @@ def test_a_run_that_fails_shows_its_last_lines(tmp_path):
   assert result.returncode != 0
   assert "training in float32 ended with exit code" in result.stderr
   assert "Unknown command line flag" in result.stderr
+
+
+def test_two_precisions_of_one_run(tmp_path):
+  tiny.write_vocab(tmp_path)
+  test_run_pretraining.write_records(tmp_path, "train.tfrecord", 8)
+  result = tiny.run_script(
+      SCRIPT, output_dir=tmp_path / "out", num_train_steps=2, every=1,
+      input_file=tmp_path / "train.tfrecord", train_batch_size=2,
+      bert_config_file=tiny.write_config(tmp_path),
+      max_seq_length=test_run_pretraining.LENGTH,
+      max_predictions_per_seq=test_run_pretraining.PREDICTIONS)
+  assert result.returncode == 0, result.stderr[-3000:]
+  rows = [[cell.strip() for cell in line.strip("|").split("|")]
+          for line in result.stdout.splitlines()[2:]]
+  assert [row[0] for row in rows] == ["1", "2"]
+  first = [float(cell.split()[0]) for cell in rows[0][1:3]]
+  assert first[0] == pytest.approx(first[1], abs=0.05)
+  assert float(rows[0][3]) == pytest.approx(first[1] - first[0], abs=2e-4)
