@@ -1,7 +1,21 @@
 """Measures speed and memory, against another code in the same run.
 
+  python scripts/benchmark.py train --config=tiny --peer_dir=../albert_zh
+  python scripts/benchmark.py forward --config=tiny --peer_dir=../albert_zh
+  python scripts/benchmark.py memory --config=base --batch_sizes=8,16
   python scripts/benchmark.py data --input_file=demo_data/corpus/news.txt \\
       --peer_dir=../albert_zh
+
+`train` makes whole steps of pre-training (forward, backward, clipping, LAMB),
+`forward` a classifier's logits, both from full sequences of random tokens in
+memory. Each candidate (this code in each of --precision, other checkouts of
+it by --code_dir, and the float32 graph of --peer_dir) is a process of its own;
+after its warm-up it runs blocks of steps in turn with the others, so that what
+else the machine does hits all alike. A ratio is the median over the rounds;
+where other work makes it vary, the ratio of CPU time says more.
+
+`memory` makes steps of training with what saves memory, one process after the
+other, and says how much each had at its peak, TensorFlow's own included.
 
 `data` creates records with the flags of albert_zh's README (length 512, 51
 predictions, whole words, dupe_factor 10) from the first --megabytes of a text,
@@ -14,90 +28,26 @@ those of one hour about the next. Each figure is the median of --repeats runs.
 
 import argparse
 import collections
-import glob
 import importlib
 import os
 import platform
+import re
+import statistics
 import struct
-import subprocess
 import sys
 import tempfile
-import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from benchmark_processes import BenchmarkError
+from benchmark_processes import OutOfMemory
+from benchmark_processes import ROOT
+from benchmark_processes import log
+from benchmark_processes import measure
+from benchmark_processes import run_in_turn
+
+PRECISIONS = ("float32", "bfloat16", "float16")
 SCRIPT = "create_pretraining_data.py"
 Run = collections.namedtuple("Run", [
     "seconds", "instances", "main_bytes", "worker_bytes"])
-
-
-class BenchmarkError(Exception):
-  """What stops the run; its text is the whole message for the user."""
-
-
-def log(message):
-  print(message, file=sys.stderr, flush=True)
-
-
-# ------------------------------------------------------------------- processes
-
-
-def peak_memory(pid):
-  """Peak resident bytes of a process and of the largest below it, by now."""
-  def peak(pid):
-    try:
-      with open(f"/proc/{pid}/status") as reader:
-        for line in reader:
-          if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    except (OSError, ValueError):
-      pass  # it has just ended
-    return 0
-
-  def children(pid):
-    for path in glob.glob(f"/proc/{pid}/task/*/children"):
-      try:
-        with open(path) as reader:
-          yield from map(int, reader.read().split())
-      except OSError:
-        pass
-
-  return peak(pid), max(map(peak, children(pid)), default=0)
-
-
-def measure(command, cores, log_file):
-  """Runs a command on some cores.
-
-  Args:
-    command: list of strings.
-    cores: list of ints.
-    log_file: path for its output.
-
-  Returns:
-    (seconds, peak bytes of the process, peak bytes of its largest child).
-  """
-  with open(log_file, "wb") as writer:
-    begin = time.perf_counter()
-    process = subprocess.Popen(
-        command, stdout=writer, stderr=subprocess.STDOUT, cwd=ROOT,
-        env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3"),
-        preexec_fn=lambda: os.sched_setaffinity(0, cores))
-    main_bytes = worker_bytes = 0
-    while process.poll() is None:
-      # Seldom, as it takes time itself: the kernel keeps the peak.
-      now = peak_memory(process.pid)
-      main_bytes = max(main_bytes, now[0])
-      worker_bytes = max(worker_bytes, now[1])
-      try:
-        process.wait(0.25)
-      except subprocess.TimeoutExpired:
-        pass
-    seconds = time.perf_counter() - begin
-  if process.returncode:
-    with open(log_file, encoding="utf-8", errors="replace") as reader:
-      end = "".join(reader.readlines()[-15:])
-    raise BenchmarkError(f"{' '.join(command)} ended with exit code"
-                         f" {process.returncode}:\n{end}")
-  return seconds, main_bytes, worker_bytes
 
 
 def count_records(path):
@@ -129,6 +79,217 @@ def describe_machine(packages):
       pass
   return [f"machine: {len(os.sched_getaffinity(0))} cores, {cpu}",
           "versions: " + ", ".join(versions)]
+
+
+def cpu_bfloat16():
+  """What of the CPU's instructions for bfloat16 there is, as a line."""
+  try:
+    with open("/proc/cpuinfo") as reader:
+      flags = re.search(r"^flags\s*:(.*)$", reader.read(), re.M).group(1).split()
+  except (OSError, AttributeError):
+    return "bfloat16: /proc/cpuinfo does not say whether this CPU has it"
+  found = [flag for flag in ("avx512_bf16", "amx_bf16") if flag in flags]
+  return "bfloat16: the CPU has " + (
+      ", ".join(found) or "neither avx512_bf16 nor amx_bf16, expect it slower")
+
+
+# -------------------------------------------------------------- train, forward
+
+
+def make_spec(args, work, **changes):
+  """The json object of a candidate, from the arguments.
+
+  Args:
+    args: object with the command's options as attributes.
+    work: "train" or "forward".
+    **changes: what it has beyond these, or instead.
+
+  Returns:
+    dict, see `benchmark_graphs.build`.
+
+  Raises:
+    BenchmarkError: no batch could be made of these.
+  """
+  spec = dict(
+      work=work, is_peer=False, code_dir=ROOT,
+      config_file=config_path(args.config), batch_size=args.batch_size,
+      max_seq_length=args.max_seq_length,
+      max_predictions=args.max_predictions, precision="float32",
+      recompute_activations=False, gradient_accumulation_steps=1)
+  spec.update(changes)
+  if spec["max_predictions"] >= spec["max_seq_length"]:
+    raise BenchmarkError(
+        f"--max_predictions {spec['max_predictions']} must be less than the"
+        f" length, {spec['max_seq_length']}")
+  if spec["batch_size"] % spec["gradient_accumulation_steps"]:
+    raise BenchmarkError(
+        f"a batch of {spec['batch_size']} cannot be cut into"
+        f" --gradient_accumulation_steps {spec['gradient_accumulation_steps']}"
+        " equal parts")
+  return spec
+
+
+def config_path(config):
+  """The path of a config: a file, or one of albert_config by its size."""
+  shipped = os.path.join(ROOT, "albert_config", f"albert_config_{config}.json")
+  for path in (config, shipped):
+    if os.path.isfile(path):
+      return os.path.abspath(path)
+  raise BenchmarkError(f"--config {config} is neither a json file nor the size"
+                       " of one in albert_config, such as tiny or base")
+
+
+def candidate_specs(args, work, **changes):
+  """What to measure: name -> (interpreter, spec); the base of ratios first.
+
+  Raises:
+    BenchmarkError: a folder holds no code.
+  """
+  for flag, folder in [("peer_dir", args.peer_dir)] + [
+      ("code_dir", folder) for folder in args.code_dir]:
+    if folder and not os.path.isfile(os.path.join(folder, "modeling.py")):
+      raise BenchmarkError(f"--{flag} {folder} has no modeling.py")
+  specs = collections.OrderedDict()
+  if args.peer_dir:
+    specs["peer float32"] = (args.peer_python, make_spec(
+        args, work, is_peer=True, code_dir=os.path.abspath(args.peer_dir),
+        **changes))
+  for folder in args.code_dir + [None]:
+    for precision in args.precision:
+      name = f"{folder} {precision}" if folder else precision
+      specs[name] = (sys.executable, make_spec(
+          args, work, code_dir=os.path.abspath(folder or ROOT),
+          precision=precision, **changes))
+  return specs
+
+
+def ratios(base, own):
+  """How many times as fast as `base`: a round's ratios, sorted."""
+  return sorted(theirs / ours for theirs, ours in zip(base, own))
+
+
+def speed_table(specs, args):
+  """Runs candidates in turn; returns the lines of their table."""
+  measured = run_in_turn(specs, args.repeats, args.steps, args.block_seconds)
+  base = measured[0]
+  lines = [f"| candidate | examples/s | ms a step | ratio to {base.name}: median"
+           " (quartiles) | ratio by CPU time | peak memory, MB | on |",
+           "|---|---|---|---|---|---|---|"]
+  for each in measured:
+    by_time = ratios(base.seconds, each.seconds)
+    quarter = len(by_time) // 4
+    middle = statistics.median(each.seconds)
+    cells = [each.name, f"{each.spec['batch_size'] / middle:.2f}",
+             f"{1e3 * middle:.1f}",
+             f"{statistics.median(by_time):.2f}"
+             f" ({by_time[quarter]:.2f}-{by_time[-1 - quarter]:.2f})",
+             f"{statistics.median(ratios(base.cpu_seconds, each.cpu_seconds)):.2f}",
+             f"{each.peak_bytes / 1e6:.0f}", each.versions]
+    lines.append("| " + " | ".join(cells) + " |")
+  return lines
+
+
+def benchmark_train(args):
+  """Steps of pre-training; returns the lines of the report."""
+  specs = candidate_specs(
+      args, "train", recompute_activations=args.recompute_activations,
+      gradient_accumulation_steps=args.gradient_accumulation_steps)
+  title = (f"Training {args.config}, batch {args.batch_size}, length"
+           f" {args.max_seq_length}, {args.max_predictions} predictions,"
+           f" {args.repeats} rounds:")
+  return describe_machine([]) + [cpu_bfloat16(), "", title, ""] + speed_table(
+      specs, args)
+
+
+def benchmark_forward(args):
+  """A classifier's logits; returns the lines of the report."""
+  lines = describe_machine([]) + [cpu_bfloat16()]
+  for batch_size in args.batch_sizes:
+    lines += ["", f"Logits {args.config}, batch {batch_size}, length"
+              f" {args.max_seq_length}, {args.repeats} rounds:", ""]
+    lines += speed_table(
+        candidate_specs(args, "forward", batch_size=batch_size), args)
+  return lines
+
+
+# ---------------------------------------------------------------------- memory
+
+
+def variant_changes(variant, gradient_accumulation_steps):
+  """What a variant of `memory` changes in a spec.
+
+  Args:
+    variant: string, parts joined by "+": a precision, "recompute",
+      "accumulate"; or "plain".
+    gradient_accumulation_steps: int, what "accumulate" means.
+
+  Returns:
+    dict.
+
+  Raises:
+    BenchmarkError: a part is none of these.
+  """
+  meanings = {
+      "plain": {}, "float32": {}, "bfloat16": {"precision": "bfloat16"},
+      "recompute": {"recompute_activations": True},
+      "accumulate": {
+          "gradient_accumulation_steps": gradient_accumulation_steps}}
+  changes = {}
+  for part in variant.split("+"):
+    if part not in meanings:
+      raise BenchmarkError(f"--variants {variant}: {part} is none of"
+                           f" {', '.join(meanings)}")
+    changes.update(meanings[part])
+  return changes
+
+
+def available_bytes():
+  """The memory that the machine could give to a process now."""
+  with open("/proc/meminfo") as reader:
+    return 1024 * int(re.search(r"MemAvailable:\s*(\d+)",
+                                reader.read()).group(1))
+
+
+def memory_row(args, name, spec, plain):
+  """Measures one variant; returns (the line of the table, Measured or None)."""
+  where = f"| {spec['batch_size']} x {spec['max_seq_length']} | {name} |"
+  limit = args.max_gb * 1e9 if args.max_gb else 0.85 * available_bytes()
+  try:
+    measured, = run_in_turn({name: (sys.executable, spec)}, args.repeats,
+                            1, 0.0, limit)
+  except OutOfMemory as error:
+    return f"{where} {error} | | | |", None
+  seconds = statistics.median(measured.seconds)
+  columns = [f"{measured.peak_bytes / 1e9:.2f} GB", "", f"{seconds:.2f} s", ""]
+  if plain:
+    columns[1] = f"{measured.peak_bytes / plain.peak_bytes:.2f}"
+    columns[3] = f"{seconds / statistics.median(plain.seconds):.2f}"
+  return " ".join([where, " | ".join(columns), "|"]), measured
+
+
+def benchmark_memory(args):
+  """Peak memory of training, one process after the other; returns lines."""
+  variants = collections.OrderedDict(
+      (name, variant_changes(name, args.gradient_accumulation_steps))
+      for name in args.variants)
+  lines = describe_machine([]) + [
+      cpu_bfloat16(), "",
+      f"Training {args.config}, {args.max_predictions} predictions; accumulate:"
+      f" {args.gradient_accumulation_steps} micro-batches; ratios to"
+      f" {args.variants[0]}:", "",
+      "| batch x length | variant | peak memory | ratio | a step | ratio |",
+      "|---|---|---|---|---|---|"]
+  for length in args.lengths:
+    for batch_size in args.batch_sizes:
+      args.batch_size, args.max_seq_length = batch_size, length
+      plain = None
+      for index, (name, changes) in enumerate(variants.items()):
+        spec = make_spec(args, "train", warmup_steps=1, **changes)
+        line, measured = memory_row(args, name, spec, plain)
+        log(line)
+        lines.append(line)
+        plain = plain if index else measured
+  return lines
 
 
 # ------------------------------------------------------------------------ data
@@ -226,18 +387,83 @@ def benchmark_data(args):
   return lines
 
 
+def comma_list(text):
+  return text.split(",")
+
+
+def precision_list(text):
+  """A comma list of precisions, checked."""
+  for precision in text.split(","):
+    if precision not in PRECISIONS:
+      raise argparse.ArgumentTypeError(
+          f"{precision!r} is none of {', '.join(PRECISIONS)}")
+  return text.split(",")
+
+
+def int_list(text):
+  return [int(part) for part in text.split(",")]
+
+
+def add_speed_arguments(parser, block_seconds):
+  """Adds what `train` and `forward` have in common."""
+  add = parser.add_argument
+  add("--config", default="tiny",
+      help="json file, or the size of one in albert_config")
+  add("--max_seq_length", type=int, default=128)
+  add("--precision", type=precision_list, default=["float32"],
+      help=f"comma list of {', '.join(PRECISIONS)}")
+  add("--peer_dir", help="folder of albert_zh or google-research/bert")
+  add("--peer_python", default=sys.executable, help="what it runs on")
+  add("--code_dir", action="append", default=[],
+      help="another checkout of this project, to compare with; repeatable")
+  add("--repeats", type=int, default=10, help="rounds")
+  add("--steps", type=int, help="steps of a block; default by time")
+  add("--block_seconds", type=float, default=block_seconds,
+      help="how long a block of the slowest candidate lasts")
+
+
 def parse_arguments(argv):
   parser = argparse.ArgumentParser(
       description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
   commands = parser.add_subparsers(dest="command", metavar="command")
   commands.required = True
+  train = commands.add_parser("train", help="steps of pre-training")
+  train.set_defaults(run=benchmark_train)
+  add_speed_arguments(train, block_seconds=3.0)
+  train.add_argument("--batch_size", type=int, default=32)
+  train.add_argument("--max_predictions", type=int, default=20)
+  train.add_argument("--recompute_activations", action="store_true")
+  train.add_argument("--gradient_accumulation_steps", type=int, default=1)
+  forward = commands.add_parser("forward", help="logits of a classifier")
+  forward.set_defaults(run=benchmark_forward, batch_size=None,
+                       max_predictions=0)
+  add_speed_arguments(forward, block_seconds=1.0)
+  forward.add_argument("--batch_sizes", type=int_list, default=[1, 32],
+                       help="comma list")
+  memory = commands.add_parser("memory", help="peak memory of training")
+  memory.set_defaults(run=benchmark_memory)
+  add = memory.add_argument
+  add("--config", default="tiny",
+      help="json file, or the size of one in albert_config")
+  add("--batch_sizes", type=int_list, default=[32], help="comma list")
+  add("--lengths", type=int_list, default=[128], help="comma list")
+  add("--max_predictions", type=int, default=20)
+  add("--variants", type=comma_list,
+      default=["plain", "recompute", "accumulate", "bfloat16"],
+      help="comma list of plain, recompute, accumulate, bfloat16, or several of"
+      " them joined by +; ratios are to the first")
+  add("--gradient_accumulation_steps", type=int, default=4,
+      help="what accumulate means")
+  add("--max_gb", type=float, help="where to give a variant up; default 85 %% of"
+      " the memory that is free")
+  add("--repeats", type=int, default=2, help="steps after the first two")
   data = commands.add_parser("data", help="creation of pre-training data")
   data.set_defaults(run=benchmark_data)
   add = data.add_argument
   add("--input_file", default=os.path.join(ROOT, "demo_data", "corpus",
                                            "news.txt"))
   add("--megabytes", type=float, default=2.0, help="for the comparison")
-  add("--segmenters", type=lambda text: text.split(","),
+  add("--segmenters", type=comma_list,
       default=["jieba", "rjieba"], help="comma list; rjieba is optional")
   add("--peer_dir", help=f"folder of another {SCRIPT} with the same flags")
   add("--peer_python", default=sys.executable, help="what it runs on")
