@@ -714,7 +714,8 @@ class TPUEstimator(estimator.tpu.TPUEstimator):
     Each has to call it. The chief writes the checkpoints.
     """
     cluster = read_cluster()
-    if cluster is None or not self.config._distribute_coordinator_mode:  # pylint: disable=protected-access
+    # pylint: disable-next=protected-access
+    if cluster is None or not self.config._distribute_coordinator_mode:
       return super(TPUEstimator, self).train(
           input_fn, hooks, steps, max_steps, saving_listeners)
     # Only train_and_evaluate knows several workers; it comes back here with
