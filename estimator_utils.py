@@ -646,11 +646,12 @@ def spec_loss(loss):
   return loss / tf.distribute.get_strategy().num_replicas_in_sync
 
 
-class WaitingHook(tf.train.SessionRunHook):
-  """Says so in the log when a step takes very long: a worker may be gone.
+class LostWorkerHook(tf.train.SessionRunHook):
+  """Ends a worker when another is gone, or at least says that it waits.
 
-  A worker that died leaves the others waiting inside TensorFlow, from where
-  no exception comes.
+  TensorFlow would make a new session, start it from the last checkpoint and
+  wait for the lost worker, again and again. And where no connection breaks,
+  it waits without a word.
   """
 
   def __init__(self, cluster, seconds=120.0):
@@ -668,11 +669,16 @@ class WaitingHook(tf.train.SessionRunHook):
 
   def after_create_session(self, session, coord):
     del session, coord
+    if self._thread is not None:
+      raise bert_utils.InputError(
+          "the connection to another worker is lost; the workers are %s, this"
+          " is number %d: start all of them again, they go on from the last"
+          " checkpoint" % (", ".join(self._cluster.workers),
+                           self._cluster.index))
     self._last_step = time.time()
-    if self._thread is None:
-      self._thread = threading.Thread(target=self._watch)
-      self._thread.daemon = True
-      self._thread.start()
+    self._thread = threading.Thread(target=self._watch)
+    self._thread.daemon = True
+    self._thread.start()
 
   def after_run(self, run_context, run_values):
     del run_context, run_values
@@ -708,12 +714,13 @@ class TPUEstimator(estimator.tpu.TPUEstimator):
     Each has to call it. The chief writes the checkpoints.
     """
     cluster = read_cluster()
-    if cluster is None or not self.config._distribute_coordinator_mode:  # pylint: disable=protected-access
+    # pylint: disable-next=protected-access
+    if cluster is None or not self.config._distribute_coordinator_mode:
       return super(TPUEstimator, self).train(
           input_fn, hooks, steps, max_steps, saving_listeners)
     # Only train_and_evaluate knows several workers; it comes back here with
     # a copy of this object for this worker. No task of it evaluates.
-    hooks = list(hooks or ()) + [WaitingHook(cluster)]
+    hooks = list(hooks or ()) + [LostWorkerHook(cluster)]
     estimator.train_and_evaluate(
         self, estimator.TrainSpec(input_fn, max_steps, hooks),
         estimator.EvalSpec(input_fn))

@@ -43,7 +43,7 @@ def first_loss(output_dir):
   """The loss of the first step that the Estimator itself wrote for charts."""
   path, = glob.glob(os.path.join(str(output_dir), "events*"))
   return [value.simple_value for event in tf.train.summary_iterator(path)
-          for value in event.summary.value if value.tag == "loss"][0]
+          for value in event.summary.value if value.tag in ("loss", "loss_1")][0]
 
 
 def two_devices():

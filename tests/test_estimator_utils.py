@@ -6,6 +6,7 @@ import types
 import pytest
 import tensorflow.compat.v1 as tf
 
+import bert_utils
 import estimator_utils
 
 
@@ -237,7 +238,7 @@ def test_a_step_that_does_not_come_is_told(monkeypatch):
   monkeypatch.setattr(tf.logging, "warning",
                       lambda message, *args: told.append(message % args))
   cluster = estimator_utils.Cluster(["a:1", "b:1"], 1)
-  hook = estimator_utils.WaitingHook(cluster, seconds=0.05)
+  hook = estimator_utils.LostWorkerHook(cluster, seconds=0.05)
   hook.after_create_session(None, None)
   hook._thread.join(0.5)  # which it does not: nobody ends it
   hook.end(None)
@@ -245,3 +246,13 @@ def test_a_step_that_does_not_come_is_told(monkeypatch):
   assert not hook._thread.is_alive()
   assert told
   assert "a:1, b:1, this is number 1" in told[0]
+
+
+def test_a_second_session_means_that_a_worker_is_lost():
+  cluster = estimator_utils.Cluster(["a:1", "b:1"], 0)
+  hook = estimator_utils.LostWorkerHook(cluster)
+  hook.after_create_session(None, None)
+  with pytest.raises(bert_utils.InputError, match="connection to another worker"
+                     " is lost; .* a:1, b:1, this is number 0"):
+    hook.after_create_session(None, None)
+  hook.end(None)
