@@ -643,8 +643,9 @@ def evaluate(tpu_estimator, input_files, options, pair_task, is_train_data,
   """
   checkpoint = tf.train.latest_checkpoint(options.output_dir)
   if checkpoint is None and options.init_checkpoint is None:
-    raise bert_utils.InputError("--do_eval: there is no checkpoint in --output_dir %s and"
-                     " no --init_checkpoint" % options.output_dir)
+    raise bert_utils.InputError(
+        "--do_eval: there is no checkpoint in --output_dir %s and no"
+        " --init_checkpoint" % options.output_dir)
   batch_size = options.eval_batch_size
   num_records = sum(input_utils.count_records(input_files))
   steps = -(-num_records // batch_size)
@@ -791,8 +792,9 @@ def _check_evaluation_flags():
 def _resolve_learning_rate():
   """Sets --learning_rate=auto to the rate of LAMB's rule.
 
-  0.00176 * sqrt(batch / 4096), the rates of You et al. 2020, "Large Batch
-  Optimization for Deep Learning: Training BERT in 76 minutes", table 4.
+  0.00176 * sqrt(batch / 4096): the square-root scaling of You et al.,
+  https://arxiv.org/abs/1904.00962, through the rate that google-research/albert
+  and albert_zh have for a batch of 4096.
   """
   if FLAGS.learning_rate != AUTO:
     return
