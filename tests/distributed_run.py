@@ -81,14 +81,15 @@ class RecordHook(tf.train.SessionRunHook):
                        for key, value in run_values.results.items()})
 
 
-def make_model_fn(task, steps, optimizer, config, use_tpu=False, **options):
+def make_model_fn(task, steps, optimizer, config, use_tpu=False,
+                  init_checkpoint=None, **options):
   bert_config = modeling.BertConfig(**dict(tiny.CONFIG, **config))
   if task == "pretraining":
     return run_pretraining.model_fn_builder(
-        bert_config, None, 1e-2, steps, 2, use_tpu, use_tpu, optimizer,
-        **options)
+        bert_config, init_checkpoint, 1e-2, steps, 2, use_tpu, use_tpu,
+        optimizer, **options)
   return run_classifier.model_fn_builder(
-      bert_config, 3, None, 1e-2, steps, 2, use_tpu, use_tpu, optimizer,
+      bert_config, 3, init_checkpoint, 1e-2, steps, 2, use_tpu, use_tpu, optimizer,
       **options)
 
 

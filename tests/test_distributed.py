@@ -52,7 +52,25 @@ def two_devices():
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory):
+def initial(tmp_path_factory):
+  """A function: the checkpoint that a task's runs start from.
+
+  What a seed draws depends on the graph before TensorFlow 2.
+  """
+  made = {}
+
+  def get(task="pretraining"):
+    if task not in made:
+      path = tmp_path_factory.mktemp("initial")
+      distributed_run.train(path, task, steps=1)  # at the learning rate 0
+      made[task] = tf.train.latest_checkpoint(str(path))
+    return made[task]
+
+  return get
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory, initial):
   """A function: the run on one device with the whole batch, made once."""
   made = {}
 
@@ -60,16 +78,16 @@ def plain(tmp_path_factory):
     key = task, optimizer
     if key not in made:
       path = tmp_path_factory.mktemp("%s_%s" % key)
-      made[key] = path, distributed_run.train(path, task, optimizer=optimizer)
+      made[key] = path, distributed_run.train(
+          path, task, optimizer=optimizer, init_checkpoint=initial(task))
     return made[key]
 
   return get
 
 
-def test_a_run_moves_the_weights(plain, tmp_path):
+def test_a_run_moves_the_weights(plain, initial):
   path, steps = plain()
-  distributed_run.train(tmp_path, steps=1)
-  before, after = weights_of(tmp_path), weights_of(path)
+  before, after = weights_of(os.path.dirname(initial())), weights_of(path)
   moved = [name for name in after if name.endswith("kernel") and
            np.abs(after[name] - before[name]).max() > 1e-3]
   assert len(moved) >= 6
@@ -80,10 +98,11 @@ def test_a_run_moves_the_weights(plain, tmp_path):
 @pytest.mark.parametrize("task,optimizer", [
     ("pretraining", "lamb"), ("pretraining", "adamw"),
     ("pretraining", "lamb_google"), ("classifier", "adamw")])
-def test_two_replicas(plain, tmp_path, task, optimizer):
+def test_two_replicas(plain, initial, tmp_path, task, optimizer):
   path, steps = plain(task, optimizer)
   found = distributed_run.train(tmp_path, task, optimizer=optimizer,
-                                strategy=two_devices())
+                                strategy=two_devices(),
+                                init_checkpoint=initial(task))
   assert_same_run(tmp_path, path, found, steps)
   assert first_loss(tmp_path) == pytest.approx(first_loss(path), rel=1e-5)
   assert first_loss(path) == pytest.approx(steps[0]["loss"], rel=1e-5)
@@ -92,17 +111,19 @@ def test_two_replicas(plain, tmp_path, task, optimizer):
 @pytest.mark.parametrize("task,optimizer,parts", [
     ("pretraining", "lamb", 4), ("pretraining", "adamw", 2),
     ("classifier", "adamw", 8)])
-def test_accumulation(plain, tmp_path, task, optimizer, parts):
+def test_accumulation(plain, initial, tmp_path, task, optimizer, parts):
   path, steps = plain(task, optimizer)
   found = distributed_run.train(tmp_path, task, optimizer=optimizer,
-                                gradient_accumulation_steps=parts)
+                                gradient_accumulation_steps=parts,
+                                init_checkpoint=initial(task))
   assert_same_run(tmp_path, path, found, steps)
 
 
-def test_two_replicas_with_accumulation(plain, tmp_path):
+def test_two_replicas_with_accumulation(plain, initial, tmp_path):
   path, steps = plain()
   found = distributed_run.train(tmp_path, strategy=two_devices(),
-                                gradient_accumulation_steps=2)
+                                gradient_accumulation_steps=2,
+                                init_checkpoint=initial())
   assert_same_run(tmp_path, path, found, steps)
 
 
@@ -148,9 +169,10 @@ needs_multi_worker = pytest.mark.skipif(
 
 @needs_multi_worker
 @pytest.mark.parametrize("parts", [1, 2])
-def test_two_workers(plain, tmp_path, parts):
+def test_two_workers(plain, initial, tmp_path, parts):
   path, steps = plain()
-  found = run_workers(tmp_path, gradient_accumulation_steps=parts)
+  found = run_workers(tmp_path, gradient_accumulation_steps=parts,
+                      init_checkpoint=initial())
   assert_same_run(tmp_path, path, found, steps)
 
 
@@ -190,12 +212,13 @@ def test_replicas_draw_dropout_of_their_own(tmp_path):
 @pytest.mark.parametrize("task", ["pretraining", "classifier"])
 @pytest.mark.parametrize("precision,tolerance", [
     ("bfloat16", 0.03), ("float16", 0.005)])
-def test_half_precision_stays_close(plain, tmp_path, task, precision,
+def test_half_precision_stays_close(plain, initial, tmp_path, task, precision,
                                     tolerance):
   _, steps = plain(task, "lamb" if task == "pretraining" else "adamw")
   found = distributed_run.train(
       tmp_path, task, optimizer="lamb" if task == "pretraining" else "adamw",
-      precision=precision, gradient_accumulation_steps=2)
+      precision=precision, gradient_accumulation_steps=2,
+      init_checkpoint=initial(task))
   for one, other in zip(found, steps):
     assert one["loss"] == pytest.approx(other["loss"], rel=tolerance)
   variables = weights_of(tmp_path)
@@ -208,11 +231,12 @@ def test_half_precision_stays_close(plain, tmp_path, task, precision,
 
 
 @pytest.mark.parametrize("devices", [1, 2])
-def test_all_that_saves_memory_together(plain, tmp_path, devices):
+def test_all_that_saves_memory_together(plain, initial, tmp_path, devices):
   path, steps = plain()
   found = distributed_run.train(
       tmp_path, strategy=two_devices() if devices == 2 else None,
-      gradient_accumulation_steps=2, recompute_activations=True)
+      gradient_accumulation_steps=2, recompute_activations=True,
+      init_checkpoint=initial())
   assert_same_run(tmp_path, path, found, steps)
 
 
