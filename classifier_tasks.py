@@ -486,7 +486,8 @@ def find_file(task, data_dir, split, variant=None):
 
   Args:
     task: Task.
-    data_dir: path of a folder or of a zip file.
+    data_dir: path of a folder or of a zip file. If it has no file of the task,
+      the folders in it are looked into.
     split: string, a key of the layouts' files.
     variant: string, one of the task's, or None where it has none.
 
@@ -497,35 +498,44 @@ def find_file(task, data_dir, split, variant=None):
     DataError: no such split, folder, or file, or several folders have one; it
       says what was found instead.
   """
-  choices = [(layout, name.format(variant=variant)) for layout in task.layouts
-             for name in layout.files.get(split, ())]
+  choices = _choices(task, split, variant)
   if not choices:
     raise DataError("task %s has no split %s, only %s" % (
         task.name, split, join_words(task.layouts[0].files)))
+  expected = " or ".join(collections.OrderedDict.fromkeys(
+      name for _, name in choices))
   listed = list_folder(data_dir)
   if listed is None:
-    raise DataError("there is no folder %s, where task %s has its %s file%s" % (
-        data_dir, task.name, split, _origin(task)))
-  found = _first_file(data_dir, choices)
+    raise DataError("there is no folder %s, expected one with %s, the %s file "
+                    "of task %s%s" % (data_dir, expected, split, task.name,
+                                      _origin(task)))
+  found = _existing(data_dir, choices)
   if found:
-    return found
-  inner = [_first_file(os.path.join(data_dir, name), choices)
-           for name in listed[0]]
+    return _first_of(found)
+  # Where the folder is the task's own, those inside it are of something else.
+  is_own = any(_existing(data_dir, _choices(task, other, variant))
+               for other in SPLITS)
+  inner = [_existing(os.path.join(data_dir, name), choices)
+           for name in ([] if is_own else listed[0])]
   inner = [found for found in inner if found]
   if len(inner) > 1:
     raise DataError("%s has more than one %s file of task %s, %s; give the "
                     "folder of one of them" % (
                         data_dir, split, task.name,
-                        join_words(path for path, _ in inner)))
+                        join_words(found[0][0] for found in inner)))
   if inner:
-    return inner[0]
+    return _first_of(inner[0])
   raise DataError(
       "there is no %s file of task %s in %s: expected %s, found %s%s" % (
-          split, task.name, data_dir,
-          " or ".join(collections.OrderedDict.fromkeys(
-              name for _, name in choices)),
+          split, task.name, data_dir, expected,
           join_words([name + "/" for name in listed[0]] + listed[1]),
           _hint(listed) or _origin(task)))
+
+
+def _choices(task, split, variant):
+  """The (layout, file name) pairs of a split, in the order of the table."""
+  return [(layout, name.format(variant=variant)) for layout in task.layouts
+          for name in layout.files.get(split, ())]
 
 
 def _origin(task):
@@ -537,18 +547,19 @@ def _hint(listed):
   return "; %s itself can be given as the folder" % zips[0] if zips else ""
 
 
-def _first_file(folder, choices):
-  """The first of the choices that is there, as (path, layout), or None."""
-  found = []
-  for layout, name in choices:
-    if layout.format == "folders":
-      if len(_class_folders(folder)) > 1:
-        found.append((folder, layout))
-    elif _is_file(os.path.join(folder, name)):
-      found.append((os.path.join(folder, name), layout))
+def _existing(folder, choices):
+  """The (path, layout) of each of the choices that is there."""
+  return [
+      (folder if layout.format == "folders" else os.path.join(folder, name),
+       layout) for layout, name in choices
+      if (len(_class_folders(folder)) > 1 if layout.format == "folders" else
+          _is_file(os.path.join(folder, name)))]
+
+
+def _first_of(found):
   for path, _ in found[1:]:
     logging.info("%s is read, %s is not", found[0][0], path)
-  return found[0] if found else None
+  return found[0]
 
 
 # -------------------------------------------------------------------- readers

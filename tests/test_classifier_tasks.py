@@ -214,6 +214,22 @@ def test_no_task_is_forgotten():
       assert figure.dev is None or 40 < figure.dev < 100
 
 
+def test_pairs_and_single_texts():
+  assert [name for name in ct.TASKS if cu.is_pair(ct.TASKS[name])] == [
+      "lcqmc", "lcqmc_pair", "sentence_pair", "bq", "pawsx", "xnli", "inews",
+      "afqmc", "cmnli", "ocnli", "csl", "copa", "fewclue_ocnli",
+      "fewclue_bustm", "fewclue_csl"]
+
+
+def test_published_figures():
+  figures = {figure.model: figure for figure in ct.TASKS["iflytek"].published}
+  assert figures["ALBERT-tiny"] == ct.Published(
+      "ALBERT-tiny", 48.76, 48.71, "CLUE README")
+  assert figures["ALBERT-xxlarge"].test == 62.89
+  assert ct.TASKS["wsc"].published[-1].test == 61.54
+  assert ct.TASKS["bq"].published == ()
+
+
 def test_a_new_task_is_one_entry(tmp_path, monkeypatch):
   monkeypatch.setitem(ct.TASKS, "weather", ct.Task(
       "weather", (ct.Layout(
@@ -266,8 +282,8 @@ def test_what_was_found_where_a_file_is_missing(tmp_path):
   assert error_of(get, "afqmc", tmp_path).endswith(
       "; afqmc_public.zip itself can be given as the folder")
   assert error_of(get, "lcqmc", tmp_path / "no").startswith(
-      "there is no folder %s, where task lcqmc has its train file; " %
-      (tmp_path / "no"))
+      "there is no folder %s, expected one with train.txt or train.tsv, the "
+      "train file of task lcqmc; the set is" % (tmp_path / "no"))
 
 
 def test_two_folders_inside_are_one_too_many(tmp_path):
@@ -278,6 +294,14 @@ def test_two_folders_inside_are_one_too_many(tmp_path):
                                  tmp_path / "b" / "train.json"))
   write(tmp_path, "train.json", [dict(CLUE_PAIR[0], sentence1="丙")])
   assert triples(get("afqmc", tmp_path)) == [("丙", "乙", "0")]
+
+
+def test_a_folder_with_files_of_the_task_is_not_completed_from_inside(tmp_path):
+  write_files(tmp_path, {"train.json": CLUE_PAIR, "old/dev.json": CLUE_PAIR})
+  assert "expected dev.json, found old/ and train.json" in error_of(
+      get, "afqmc", tmp_path, "dev")
+  os.remove(str(tmp_path / "train.json"))
+  assert len(get("afqmc", tmp_path, "dev")) == 1
 
 
 def test_both_releases_of_xnli_side_by_side(tmp_path):

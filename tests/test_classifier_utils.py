@@ -433,8 +433,8 @@ def test_remote_paths_go_through_tensorflow(tmp_path):
   assert "in %s: expected dev.txt or dev.tsv, found out.json and" % folder in (
       error_of(get, "lcqmc", folder, "dev"))
   os.mkdir(str(tmp_path / "inner"))
-  write(tmp_path / "inner", "dev.txt", "丙\t丁\t1\n")
-  assert triples(get("lcqmc", folder, "dev")) == [("丙", "丁", "1")]
+  write(tmp_path / "inner", "dev_0827.tsv", "1\t丙\t丁\n")
+  assert triples(get("sentence_pair", folder, "dev")) == [("丙", "丁", "1")]
   assert "there is no folder" in error_of(get, "lcqmc", folder + "/x", "dev")
 
 
