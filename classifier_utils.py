@@ -1,18 +1,21 @@
-"""Classification tasks (one table), their readers, features and metrics.
+"""Classification examples, their features, predictions and metrics.
 
     processor = get_processor("lcqmc")      # or processors["lcqmc"]()
     examples = processor.get_train_examples("data/lcqmc")
     features = convert_single_example(
         0, examples[0], processor.get_labels(), 128, tokenizer)
+    ...
+    metrics = processor.score(examples, probabilities)
+    processor.write_submission("output", examples, probabilities)
 
     processor = get_processor("tsv", text_a_column="1", label_column="0")
 
-A new task is one entry of `TASKS`. TensorFlow is imported only for a path that
-the local file system does not have, such as gs://bucket/file.
+The tasks are the table in `classifier_tasks.py`; a new one is one entry there.
+TensorFlow is imported only for a path that the local file system does not
+have, such as gs://bucket/file.
 """
 
 import collections
-import difflib
 import functools
 import hashlib
 import io
@@ -21,157 +24,38 @@ import json
 import os
 import re
 import unicodedata
+import zipfile
 
 from absl import logging
 import numpy as np
 
-SPLITS = ("train", "dev", "test")
+import classifier_tasks
+# Whoever works on tasks finds them here, as in the peers' module.
+from classifier_tasks import DataError
+from classifier_tasks import get_task
+from classifier_tasks import is_pair  # noqa: F401
+from classifier_tasks import join_words
+from classifier_tasks import Layout  # noqa: F401
+from classifier_tasks import Published  # noqa: F401
+from classifier_tasks import remote_files
+from classifier_tasks import SPLITS  # noqa: F401
+from classifier_tasks import submission_name
+from classifier_tasks import Task  # noqa: F401
+from classifier_tasks import TASK_TYPES
+from classifier_tasks import TASKS
+
+# What selects the best model of a task of the user's own: the first, or what
+# the user says.
+METRICS = {"single": ("accuracy", "macro_f1"),
+           "multi": ("micro_f1", "macro_f1", "exact_match"),
+           "regression": ("spearman", "pearson")}
 
 # Part of the cache's name: raise it when `convert_single_example` changes.
 _FEATURES_VERSION = 1
-_MAX_LABELS_IN_MESSAGE = 20
 _MAX_CLASSES_IN_MATRIX = 20
 _NUM_WORST_CONFUSIONS = 10
-
-
-class DataError(ValueError):
-  """An input that cannot be used; the message says where and what is right."""
-
-
-# ---------------------------------------------------------------------- tasks
-
-# What the first line of a tab-separated file is.
-NAMES = "names"  # the names of the columns
-SKIPPED = "skipped"  # a header that nothing is taken from
-DETECTED = "detected"  # a header or the first row: its label field tells
-NO_HEADER = "no header"  # the first row
-
-# name: string, as in --task_name.
-# format: "tsv" or "jsonl" (a key of `_READERS`).
-# files: dict from split to file name.
-# text_a, text_b: field names; text_b None where a row has a single text.
-# labels: tuple of strings, in the order of their ids; None: found in the
-#   training data, and the fields' names are the user's.
-# make: function(task, row, label) -> list of (text_a, text_b, label).
-# columns: field names in the order of a file without (useful) header. A test
-#   file may leave the label out.
-# header: one of the four above; for tsv only.
-# label: field name.
-# dropped_label: rows that nobody could label carry it instead of a label.
-# submission: what a line of the submission has besides id and label.
-Task = collections.namedtuple(
-    "Task", ["name", "format", "files", "text_a", "text_b", "labels", "make",
-             "columns", "header", "label", "dropped_label", "submission"],
-    defaults=(None, NAMES, "label", None, ()))
-
-
-def _files(pattern):
-  return {split: pattern % split for split in SPLITS}
-
-
-def _plain(task, row, label):
-  text_b = row.text(task.text_b) if task.text_b else None
-  return [(row.text(task.text_a), text_b, label)]
-
-
-def _csl(task, row, label):
-  """Keywords and an abstract: do they belong together?"""
-  keywords = row.get(task.text_a)
-  if not (isinstance(keywords, list) and
-          all(isinstance(word, str) for word in keywords)):
-    raise row.error("%s is %r, expected a list of strings" %
-                    (task.text_a, keywords))
-  return [(" ".join(keywords), row.text(task.text_b), label)]
-
-
-def _wsc(task, row, label):
-  """One text in which a name is marked `_so_` and a pronoun `[so]`."""
-  text, target = row.text(task.text_a), row.get("target")
-  marks = []
-  for span, (before, after) in (("span1", "__"), ("span2", "[]")):
-    index_key, text_key = span + "_index", span + "_text"
-    if not isinstance(target, dict) or not (
-        isinstance(target.get(index_key), int) and
-        isinstance(target.get(text_key), str)):
-      raise row.error("target is %r, expected an object with the number %s and"
-                      " the string %s" % (target, index_key, text_key))
-    start, words = target[index_key], target[text_key]
-    end = start + len(words)
-    if start < 0 or text[start:end] != words:
-      raise row.error("%s is %r, but the text has %r at %s %d" % (
-          text_key, words, text[max(start, 0):max(end, 0)], index_key, start))
-    marks += [(start, 1, before), (end, 0, after)]
-  # From the last to the first, so that the positions before stay right; where
-  # one span ends and the other begins, the closing mark comes out first.
-  for position, _, mark in sorted(marks, reverse=True):
-    text = text[:position] + mark + text[position:]
-  return [(text, None, label)]
-
-
-def _copa(task, row, label):
-  """Two examples a row, one for each choice, in the order of cause, effect."""
-  premise, question = row.text("premise"), row.text("question")
-  if question not in ("effect", "cause"):
-    raise row.error("question is %r, expected effect or cause" % question)
-  examples = []
-  for number, key in enumerate((task.text_a, task.text_b)):
-    choice = row.text(key)
-    pair = (premise, choice) if question == "effect" else (choice, premise)
-    is_answer = label and str(int(label == str(number)))
-    examples.append(pair + (is_answer,))
-  return examples
-
-
-_BINARY = ("0", "1")
-_NLI = ("contradiction", "entailment", "neutral")
-_CLUE = functools.partial(Task, format="jsonl", files=_files("%s.json"),
-                          text_b=None, make=_plain)
-_LCQMC = Task("lcqmc", "tsv", _files("%s.txt"), "text_a", "text_b", _BINARY,
-              _plain, ("text_a", "text_b", "label"), DETECTED)
-
-TASKS = collections.OrderedDict((entry.name, entry) for entry in (
-    _LCQMC,
-    _LCQMC._replace(name="lcqmc_pair"),
-    _LCQMC._replace(name="sentence_pair", files=_files("%s_0827.tsv"),
-                    columns=("label", "text_a", "text_b")),
-    _CLUE("afqmc", text_a="sentence1", text_b="sentence2", labels=_BINARY),
-    _CLUE("tnews", text_a="sentence", submission=(("label_desc", ""),),
-          labels=tuple(str(label) for label in range(100, 117)
-                       if label not in (105, 111))),
-    _CLUE("iflytek", text_a="sentence",
-          labels=tuple(str(label) for label in range(119))),
-    _CLUE("cmnli", text_a="sentence1", text_b="sentence2", labels=_NLI,
-          dropped_label="-"),
-    _CLUE("csl", text_a="keyword", text_b="abst", labels=_BINARY, make=_csl),
-    _CLUE("wsc", text_a="text", labels=("true", "false"), make=_wsc),
-    _CLUE("copa", text_a="choice0", text_b="choice1", labels=_BINARY,
-          make=_copa),
-    _CLUE("xnli", text_a="premise", text_b="hypo", labels=_NLI),
-    Task("tsv", "tsv", _files("%s.tsv"), "text", None, None, _plain),
-    Task("jsonl", "jsonl", _files("%s.jsonl"), "text", None, None, _plain),
-))
-
-
-def get_task(task_name):
-  """Returns the table's entry; an unknown name is a DataError."""
-  name = task_name.lower()
-  if name not in TASKS:
-    near = difflib.get_close_matches(name, TASKS, 1)
-    raise DataError("there is no task %s%s; the tasks are %s" % (
-        task_name, ", did you mean %s?" % near[0] if near else "",
-        _enumerate(TASKS)))
-  return TASKS[name]
-
-
-def _enumerate(words):
-  """`0`, `0 and 1`, `0, 1 and 2`; long lists are cut."""
-  words = [str(word) for word in words]
-  if not words:
-    return "none"
-  if len(words) > _MAX_LABELS_IN_MESSAGE:
-    return "%s ... (%d in all)" % (
-        ", ".join(words[:_MAX_LABELS_IN_MESSAGE]), len(words))
-  return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+# So many labels, and more than one for two rows: that is no label column.
+_MANY_LABELS = 1000
 
 
 # ------------------------------------------------------- examples and features
@@ -180,22 +64,27 @@ def _enumerate(words):
 class InputExample(object):
   """One text or pair of texts for sequence classification."""
 
-  def __init__(self, guid, text_a, text_b=None, label=None, example_id=None):
+  def __init__(self, guid, text_a, text_b=None, label=None, example_id=None,
+               group=None):
     """Constructs an InputExample.
 
     Args:
       guid: string, the split and the row's id or number: "train-7".
       text_a: string, the untokenized first text.
       text_b: string or None, the second text of a pair.
-      label: string, or None where it is not known (test files).
+      label: string, or None where it is not known (test files); of a
+        multi-label task a tuple of strings, of a regression task a float.
       example_id: the `id` that the input has for the row, of its own type, or
         None. The two examples of a COPA row have the same.
+      group: int, the number of the row, where several examples are made of one
+        and it is the row that is scored; else None.
     """
     self.guid = guid
     self.text_a = text_a
     self.text_b = text_b
     self.label = label
     self.example_id = example_id
+    self.group = group
 
 
 class PaddingInputExample(object):
@@ -206,7 +95,11 @@ class PaddingInputExample(object):
 
 
 class InputFeatures(object):
-  """What the model sees of one example: three lists [S] of ints and a label."""
+  """What the model sees of one example: three lists [S] of ints and a label.
+
+  The label is an int, of a multi-label task a list of 0 and 1 for each label,
+  of a regression task a float.
+  """
 
   def __init__(self, input_ids, input_mask, segment_ids, label_id,
                is_real_example=True):
@@ -218,7 +111,7 @@ class InputFeatures(object):
 
 
 def convert_single_example(ex_index, example, label_list, max_seq_length,
-                           tokenizer):
+                           tokenizer, task_type="single"):
   """Converts an example: [CLS] a [SEP] or [CLS] a [SEP] b [SEP], then zeros.
 
   Args:
@@ -227,9 +120,11 @@ def convert_single_example(ex_index, example, label_list, max_seq_length,
     label_list: list of strings; a label's id is its index.
     max_seq_length: int, S.
     tokenizer: FullTokenizer.
+    task_type: string, one of `TASK_TYPES`.
 
   Returns:
-    InputFeatures. Without a label the label_id is 0; of padding all is 0.
+    InputFeatures. Without a label the label_id is 0, or all of it is; of
+    padding all is 0.
 
   Raises:
     DataError: a label that is not in the list, a length that leaves no room
@@ -237,7 +132,9 @@ def convert_single_example(ex_index, example, label_list, max_seq_length,
   """
   if isinstance(example, PaddingInputExample):
     zeros = [0] * max_seq_length
-    return InputFeatures(zeros, zeros[:], zeros[:], 0, is_real_example=False)
+    return InputFeatures(zeros, zeros[:], zeros[:],
+                         _no_label_id(label_list, task_type),
+                         is_real_example=False)
   tokens_a = tokenizer.tokenize(example.text_a)
   tokens_b = tokenizer.tokenize(example.text_b) if example.text_b else []
   num_special = 3 if tokens_b else 2
@@ -258,15 +155,27 @@ def convert_single_example(ex_index, example, label_list, max_seq_length,
   padding = [0] * (max_seq_length - len(input_ids))
   return InputFeatures(
       input_ids + padding, [1] * len(input_ids) + padding,
-      segment_ids + padding, _label_id(ex_index, example, label_list))
+      segment_ids + padding, _label_id(ex_index, example, label_list, task_type))
 
 
-def _label_id(ex_index, example, label_list):
+def _no_label_id(label_list, task_type):
+  return {"single": 0, "multi": [0] * len(label_list), "regression": 0.0}[
+      task_type]
+
+
+def _label_id(ex_index, example, label_list, task_type):
+  """The label as a number; a list of 0 and 1 where there may be many."""
   if example.label is None:
-    return 0
-  if example.label not in label_list:
-    raise DataError("example %d (%s) has the label %s, allowed are %s" % (
-        ex_index, example.guid, example.label, _enumerate(label_list)))
+    return _no_label_id(label_list, task_type)
+  if task_type == "regression":
+    return float(example.label)
+  labels = example.label if task_type == "multi" else (example.label,)
+  for label in labels:
+    if label not in label_list:
+      raise DataError("example %d (%s) has the label %s, allowed are %s" % (
+          ex_index, example.guid, label, join_words(label_list)))
+  if task_type == "multi":
+    return [int(label in labels) for label in label_list]
   return label_list.index(example.label)
 
 
@@ -277,7 +186,7 @@ def truncate_seq_pair(tokens_a, tokens_b, max_length):
 
 
 def features_cache_name(task_name, split, examples, label_list, max_seq_length,
-                        vocab_hash, do_lower_case):
+                        vocab_hash, do_lower_case, task_type="single"):
   """File name for the features of these examples, and of no others.
 
   Everything that the features depend on goes into it, so that a file of that
@@ -291,13 +200,15 @@ def features_cache_name(task_name, split, examples, label_list, max_seq_length,
     max_seq_length: int.
     vocab_hash: string, a digest of the vocabulary.
     do_lower_case: bool.
+    task_type: string, one of `TASK_TYPES`.
 
   Returns:
     string, such as "lcqmc.train.128.0123456789abcdef.tf_record".
   """
   digest = hashlib.sha256(json.dumps([
       _FEATURES_VERSION, list(label_list), max_seq_length, vocab_hash,
-      bool(do_lower_case)]).encode("ascii"))
+      bool(do_lower_case)] + [task_type] * (task_type != "single")
+  ).encode("ascii"))
   for example in examples:
     content = None
     if not isinstance(example, PaddingInputExample):
@@ -332,28 +243,40 @@ class DataProcessor(object):
   @classmethod
   def _read_tsv(cls, input_file, delimiter="\t"):
     """Rows of a delimited file as lists of strings; quotes are plain."""
-    return [line.split(delimiter)
-            for _, line in _read_lines(input_file, collections.Counter())]
+    return [line.split(delimiter) for _, line in classifier_tasks.read_lines(
+        input_file, collections.Counter())]
 
 
 class TaskProcessor(DataProcessor):
-  """A task of the table. Errors are DataErrors that name file and line."""
+  """A task of the table. Errors are DataErrors that name file and line.
+
+  Attributes:
+    task: classifier_tasks.Task, as the options have it.
+    variant: string or None, the part of the set that is read.
+  """
 
   def __init__(self, task_name, text_a_column=None, text_b_column=None,
-               label_column=None, has_header=None):
-    """Constructs a processor. All but the name is for `tsv` and `jsonl` only.
+               label_column=None, has_header=None, task_type=None, metric=None,
+               variant=None):
+    """Constructs a processor. Most is for `tsv`, `csv` and `jsonl` only.
 
     Args:
       task_name: string, a name of `TASKS`.
       text_a_column: string or int, default "text". A name is a key of the JSON
-        objects or stands in the tsv file's first line; a number is a position
-        (from 0) in a tsv file, which then has no header. All columns are given
-        by name or all by position.
+        objects or stands in the file's first line; a number is a position
+        (from 0) in a tsv or csv file, which then has no header. All columns
+        are given by name or all by position.
       text_b_column: the same for the second text of a pair, default none.
       label_column: the same for the label, default "label". Test files may
         leave it out; positions still count as in the training file.
-      has_header: bool, for a tsv file by position only: True skips the first
-        line.
+      has_header: bool, for a file by position only: True skips the first line.
+      task_type: string, one of `TASK_TYPES`, default "single". "multi": a label
+        field holds any number of labels between commas, or a JSON list of
+        them. "regression": it holds a number.
+      metric: string, one of the `METRICS` of the type, default the first.
+      variant: string, for a task with variants (any other has none): which of
+        the FewCLUE splits ("0" to "4", "few_all"), of the OCNLI sizes ("50k",
+        "30k", "10k", "3k"); default the first.
 
     Raises:
       DataError: an unknown task, an option that the task does not have, or
@@ -364,18 +287,22 @@ class TaskProcessor(DataProcessor):
                "label": label_column}
     columns = {field: str(column) for field, column in columns.items()
                if column not in (None, "")}
-    if task.labels is not None:
-      if columns or has_header is not None:
-        raise DataError("task %s has its own columns and header; give them for"
-                        " the tasks tsv and jsonl only" % task.name)
-    elif task.format == "tsv":
-      task = _with_header(task._replace(**columns), has_header)
-    elif has_header is not None:
-      raise DataError("has_header is for the task tsv, not for %s" % task.name)
-    else:
-      task = task._replace(**columns)
-    self.task = task
+    if not task.is_free and (columns or has_header is not None):
+      raise DataError("task %s has its own columns and header; give them for"
+                      " the tasks tsv, csv and jsonl only" % task.name)
+    if task.is_free:
+      layout = task.layouts[0]._replace(**columns)
+      if layout.format != "jsonl":
+        layout = _with_header(layout, has_header)
+      elif has_header is not None:
+        raise DataError("has_header is for the tasks tsv and csv, not for %s" %
+                        task.name)
+      task = task._replace(layouts=(layout,))
+    self.task = _with_type(task, task_type, metric)
+    self.variant = _variant_of(task, variant)
     self._labels = list(task.labels) if task.labels else None
+    if self.task.task_type == "regression":
+      self._labels = []
     self._labels_file = None
 
   def get_train_examples(self, data_dir):
@@ -387,10 +314,16 @@ class TaskProcessor(DataProcessor):
   def get_test_examples(self, data_dir):
     return self.get_examples(data_dir, "test")
 
-  def get_labels(self, data_dir=None):
-    """Returns the list of labels.
+  @property
+  def num_outputs(self):
+    """How many numbers a model gives for an example: [N, num_outputs]."""
+    return (1 if self.task.task_type == "regression" else
+            len(self.get_labels()))
 
-    Those of `tsv` and `jsonl` are found in the training file: sorted, by value
+  def get_labels(self, data_dir=None):
+    """Returns the list of labels; a regression task has none.
+
+    Those of `tsv` and the like are found in the training file: sorted, by value
     where all are integers. Where it was not read yet, `data_dir` is its folder.
     """
     if self._labels is None:
@@ -399,7 +332,8 @@ class TaskProcessor(DataProcessor):
             "the labels of task %s are found in its training file: read the "
             "training examples first, or give the data folder or the labels" %
             self.task.name)
-      self._find_labels(data_dir, self._read(data_dir, "train")[0])
+      path, rows, _ = self._read(data_dir, "train")
+      self._find_labels(path, rows)
     return list(self._labels)
 
   def set_labels(self, labels):
@@ -409,99 +343,275 @@ class TaskProcessor(DataProcessor):
     has its own cannot be others.
     """
     labels = [str(label) for label in labels]
-    if self.task.labels and labels != list(self.task.labels):
+    own = (() if self.task.task_type == "regression" else self.task.labels)
+    if own is not None and labels != list(own):
       raise DataError("task %s has the labels %s, not %s" % (
-          self.task.name, _enumerate(self.task.labels), _enumerate(labels)))
+          self.task.name, join_words(own), join_words(labels)))
     self._labels, self._labels_file = labels, None
 
   def get_examples(self, data_dir, split):
-    """Reads a split: "train", "dev" or "test".
+    """Reads a split.
+
+    Args:
+      data_dir: path of the folder with the task's files, of one that holds it,
+        or of a zip file with them.
+      split: "train", "dev" or "test"; of FewCLUE "test_public", too.
 
     Returns:
       List of InputExample in the order of the file.
     """
-    rows, counts = self._read(data_dir, split)
+    path, rows, counts = self._read(data_dir, split)
     if self._labels is None and split == "train":
-      self._find_labels(data_dir, rows)
+      self._find_labels(path, rows)
     allowed = set(self.get_labels(data_dir))
     examples = []
-    for number, (row, label) in enumerate(rows):
-      if label is not None and label not in allowed:
-        raise row.error("label %s, allowed %s%s" % (
-            label, _enumerate(self._labels),
-            " (the labels in %s)" % self._labels_file
-            if self._labels_file else ""))
-      examples += self._make_examples(split, number, row, label)
+    for number, (layout, row, label) in enumerate(rows):
+      for one in self._labels_of(label):
+        if one not in allowed:
+          raise row.error("label %s, allowed %s%s" % (
+              one, join_words(self._labels),
+              " (the labels in %s)" % self._labels_file
+              if self._labels_file else ""))
+      examples += self._make_examples(split, number, layout, row, label)
     logging.info("%s: %d examples from %d rows, %d blank lines skipped, %d "
-                 "rows without a valid label dropped",
-                 self._path(data_dir, split), len(examples), len(rows),
-                 counts["blank"], counts["dropped"])
+                 "rows without a valid label dropped", path, len(examples),
+                 len(rows), counts["blank"], counts["dropped"])
     return examples
 
-  def _make_examples(self, split, number, row, label):
+  def _labels_of(self, label):
+    """The labels in a label, as many as the task's type has in one."""
+    if label is None or self.task.task_type == "regression":
+      return ()
+    return label if self.task.task_type == "multi" else (label,)
+
+  def _make_examples(self, split, number, layout, row, label):
     """The row's examples; where there are two, their guids end in -0 and -1."""
     example_id = row.values.get("id")
     guid = "%s-%s" % (split, number if example_id is None else example_id)
-    made = self.task.make(self.task, row, label)
+    made = self.task.make(layout, row, label)
     return [
         InputExample("%s-%d" % (guid, part) if len(made) > 1 else guid,
-                     text_a, text_b, example_label, example_id)
+                     text_a, text_b, example_label, example_id,
+                     number if self.task.is_grouped else None)
         for part, (text_a, text_b, example_label) in enumerate(made)]
 
-  def _path(self, data_dir, split):
-    return os.path.join(data_dir, self.task.files[split])
-
   def _read(self, data_dir, split):
-    """Returns the list of (Row, label or None) and a Counter of the rest."""
-    path = self._path(data_dir, split)
-    if not _exists(path):
-      raise DataError("there is no file %s; task %s reads %s from its data "
-                      "folder" % (path, self.task.name, _enumerate(
-                          self.task.files[split] for split in SPLITS)))
+    """Returns the path, the (Layout, Row, label or None)s, a Counter."""
+    task = self.task
+    path, layout = classifier_tasks.find_file(task, data_dir, split,
+                                              self.variant)
     counts = collections.Counter()
     rows = []
-    for row in _READERS[self.task.format](self.task, path, split, counts):
-      label = _row_label(self.task, row, split)
-      if label is None and split != "test":
+    for row in classifier_tasks.read_rows(task, layout, path, split, counts):
+      label = classifier_tasks.row_label(task, layout, row, split)
+      if label is None and split in classifier_tasks.LABELLED_SPLITS:
         counts["dropped"] += 1
       else:
-        rows.append((row, label))
+        rows.append((layout, row, label))
     if not rows:
       raise DataError(
           "%s has no examples, expected at least one row (%d blank lines, %d "
           "rows without a valid label)" %
           (path, counts["blank"], counts["dropped"]))
-    return rows, counts
+    if counts["other"]:
+      logging.info("%s: %d rows skipped, whose %s is not %s", path,
+                   counts["other"], layout.where[0], layout.where[1])
+    size, found = task.sizes.get(split), len(rows) + counts["dropped"]
+    if size and found < size:
+      logging.warning("%s has %d rows, but the %s set of %s as published has "
+                      "%d", path, found, split, task.name, size)
+    if split not in classifier_tasks.LABELLED_SPLITS and not any(
+        label is not None and label != () for _, _, label in rows):
+      # A column of empty cells, to be filled in, is not one of no labels.
+      rows = [(layout, row, None) for layout, row, _ in rows]
+    return path, rows, counts
 
-  def _find_labels(self, data_dir, rows):
-    path = self._path(data_dir, "train")
-    labels = set(label for _, label in rows)
-    if len(labels) < 2:
+  def _find_labels(self, path, rows):
+    column = rows[0][0].label
+    labels = set(itertools.chain.from_iterable(
+        self._labels_of(label) for _, _, label in rows))
+    if len(labels) < (1 if self.task.task_type == "multi" else 2):
       raise DataError("%s has the label %s only, expected two or more in the "
-                      "column %s" % (path, labels.pop(), self.task.label))
+                      "column %s" % (path, join_words(labels), column))
+    if len(labels) > max(_MANY_LABELS, len(rows) / 2):
+      raise DataError("%s has %d different labels in %d rows, expected fewer: "
+                      "is %s the column of the labels?" %
+                      (path, len(labels), len(rows), column))
     are_integers = all(re.fullmatch(r"-?[0-9]+", label) for label in labels)
     key = (lambda label: (int(label), label)) if are_integers else None
     self._labels = sorted(labels, key=key)
     self._labels_file = path
 
+  def answers(self, examples, outputs, threshold=0.5):
+    """What a model's outputs say, example by example, as the task counts them.
 
-def _with_header(task, has_header):
-  """Settles what the first line of the user's tsv files is."""
-  columns = [column for column in (task.text_a, task.text_b, task.label)
+    Where a row makes several examples (COPA), the answer is the number of the
+    one that is most probably right, and there is one answer a row.
+
+    Args:
+      examples: list of N InputExample.
+      outputs: float array [N, num_outputs]: probabilities (or, but for a
+        multi-label task, logits) in the order of the labels; of a regression
+        task [N] will do.
+      threshold: float; labels of a multi-label task at least as probable as
+        this one are predicted.
+
+    Returns:
+      Answers.
+
+    Raises:
+      DataError: another number of outputs than of examples or labels, outputs
+        that are not finite, a group with one example.
+    """
+    outputs = self._checked_outputs(examples, outputs)
+    labels = [example.label for example in examples]
+    task_type = self.task.task_type
+    if self.task.is_grouped:
+      return self._answers_of_groups(examples, outputs)
+    if task_type == "regression":
+      predicted = [float(value) for value in outputs[:, 0]]
+    elif task_type == "multi":
+      predicted = [tuple(label for label, value in zip(self._labels, row)
+                         if value >= threshold) for row in outputs]
+    else:
+      predicted = [self._labels[index] for index in outputs.argmax(axis=-1)]
+    return Answers(list(examples), predicted, labels)
+
+  def _checked_outputs(self, examples, outputs):
+    outputs = np.asarray(outputs, np.float64)
+    if self.task.task_type == "regression" and outputs.ndim == 1:
+      outputs = outputs[:, np.newaxis]
+    expected = (len(examples), self.num_outputs)
+    if outputs.shape != expected:
+      raise DataError("the outputs have the shape %s, expected %s: a row for "
+                      "every example" % (list(outputs.shape), list(expected)))
+    wrong = np.flatnonzero(~np.isfinite(outputs).all(axis=-1))
+    if len(wrong):
+      raise DataError("the outputs of example %d (%s) are not finite: %s" % (
+          wrong[0], examples[wrong[0]].guid, outputs[wrong[0]].tolist()))
+    return outputs
+
+  def _answers_of_groups(self, examples, outputs):
+    """One answer for each run of examples with the same group."""
+    # Of all examples of a group, that whose "1" has most of a lead counts:
+    # then logits say the same as probabilities.
+    right = self._labels.index("1")
+    leads = 2 * outputs[:, right] - outputs.sum(axis=-1)
+    answers = Answers([], [], [])
+    for _, members in itertools.groupby(range(len(examples)),
+                                        lambda index: examples[index].group):
+      members = list(members)
+      if len(members) < 2:
+        raise DataError("example %s is alone, expected all the choices of its "
+                        "question one after the other" %
+                        examples[members[0]].guid)
+      labels = [examples[index].label for index in members]
+      answers.examples.append(examples[members[0]])
+      answers.predicted.append(str(int(leads[members].argmax())))
+      answers.true.append(
+          None if None in labels else str(labels.index("1")))
+    return answers
+
+  def score(self, examples, outputs, threshold=0.5):
+    """Scores outputs as the benchmark does; arguments as `answers` has them.
+
+    Returns:
+      dict as `compute_metrics` and the others below it have it, with `metric`
+      (the name of the benchmark's) and `score` (its value) added; or None
+      where an example has no label.
+    """
+    _, predicted, true = self.answers(examples, outputs, threshold)
+    if any(label is None for label in true):
+      return None
+    task_type, labels = self.task.task_type, self._labels
+    if task_type == "regression":
+      metrics = compute_regression_metrics(true, predicted)
+    elif task_type == "multi":
+      metrics = compute_multi_label_metrics(
+          *[[[label in row for label in labels] for row in rows]
+            for rows in (true, predicted)], label_list=labels)
+    else:
+      ids = {label: index for index, label in enumerate(labels)}
+      metrics = compute_metrics([ids[label] for label in true],
+                                [ids[label] for label in predicted], labels)
+    return dict(metrics, metric=self.task.metric,
+                score=metrics[self.task.metric])
+
+  def write_submission(self, folder, examples, outputs, zipped=False,
+                       threshold=0.5):
+    """Writes the file that the benchmark wants to have, one line an answer.
+
+    Args:
+      folder: path; the file gets the name that the benchmark has for it.
+      examples: list of N InputExample of a test file.
+      outputs: as `answers` has it.
+      zipped: bool; whether to put it into a zip file, too, beside it.
+      threshold: as `answers` has it.
+
+    Returns:
+      path of the file, or of the zip file with it.
+    """
+    answered, predicted, _ = self.answers(examples, outputs, threshold)
+    path = os.path.join(folder, submission_name(self.task))
+    _check_ids(self.task, path, answered)
+    write_predictions(path, answered, predicted, self.task.name)
+    return zip_files(os.path.splitext(path)[0] + ".zip",
+                     [path]) if zipped else path
+
+
+# examples: list of InputExample, one an answer. predicted, true: lists of
+# labels as InputExample has them; of a group the number of the choice, as a
+# string. true has None where the label is not known.
+Answers = collections.namedtuple("Answers", ["examples", "predicted", "true"])
+
+
+def _with_type(task, task_type, metric):
+  """The task with the user's type and metric, if it may have them."""
+  if task_type is not None and task_type not in TASK_TYPES:
+    raise DataError("task_type is %s, expected %s" %
+                    (task_type, " or ".join(TASK_TYPES)))
+  if task_type not in (None, task.task_type):
+    if not task.is_free:
+      raise DataError("task %s is of the type %s; task_type %s is for the tasks"
+                      " tsv, csv and jsonl" %
+                      (task.name, task.task_type, task_type))
+    task = task._replace(task_type=task_type, metric=METRICS[task_type][0])
+  if metric not in (None, task.metric):
+    allowed = METRICS[task.task_type] if task.is_free else (task.metric,)
+    if metric not in allowed:
+      raise DataError("metric is %s, but task %s of the type %s has %s" % (
+          metric, task.name, task.task_type, " or ".join(allowed)))
+    task = task._replace(metric=metric)
+  return task
+
+
+def _variant_of(task, variant):
+  if variant in (None, ""):
+    return task.variants[0] if task.variants else None
+  if variant not in task.variants:
+    raise DataError("task %s has no variant %s, expected %s" % (
+        task.name, variant, " or ".join(task.variants) or "none to be given"))
+  return variant
+
+
+def _with_header(layout, has_header):
+  """Settles what the first line of the user's files is."""
+  columns = [column for column in (layout.text_a, layout.text_b, layout.label)
              if column]
   by_position = [re.fullmatch(r"[0-9]+", column) is not None
                  for column in columns]
   if any(by_position) and not all(by_position):
     raise DataError("the columns %s are in part names, in part positions; "
                     "give text and label columns all in one way" %
-                    _enumerate(columns))
+                    join_words(columns))
   if not any(by_position):
     if has_header is False:
       raise DataError("the columns %s are names, which a file without header "
                       "does not have; give positions from 0" %
-                      _enumerate(columns))
-    return task._replace(header=NAMES)
-  return task._replace(header=SKIPPED if has_header else NO_HEADER)
+                      join_words(columns))
+    return layout._replace(header=classifier_tasks.NAMES)
+  return layout._replace(header=classifier_tasks.SKIPPED if has_header else
+                         classifier_tasks.NO_HEADER)
 
 
 def get_processor(task_name, **options):
@@ -526,170 +636,6 @@ COPAProcessor = processors["copa"]
 XnliProcessor = processors["xnli"]
 
 
-# -------------------------------------------------------------------- readers
-
-
-class Row(collections.namedtuple("Row", ["path", "line", "values"])):
-  """A row's place and its fields: a dict from column or key to value."""
-  __slots__ = ()
-
-  def error(self, problem):
-    """Returns the DataError that says where the problem is."""
-    return DataError("%s: line %d: %s" % (self.path, self.line, problem))
-
-  def get(self, key):
-    if key not in self.values:
-      raise self.error("there is no %s among the fields, which are %s" % (
-          key, _enumerate(self.values)))
-    return self.values[key]
-
-  def text(self, key):
-    text = _as_text(self.get(key))
-    if text is None:
-      raise self.error("%s is %r, expected a text" % (key, self.get(key)))
-    return text
-
-
-def _as_text(value):
-  """Strings as they are, 1 as "1", true as "true"; else None."""
-  if isinstance(value, bool):
-    return str(value).lower()
-  return str(value) if isinstance(value, (str, int, float)) else None
-
-
-def _row_label(task, row, split):
-  """The label of a row as a string; None where the row has none to count.
-
-  In a test file a row without label is as good as any; elsewhere only the
-  task's `dropped_label` may stand for one.
-  """
-  value = row.values.get(task.label) if split == "test" else row.get(task.label)
-  label = "" if value is None else _as_text(value)
-  if label is None:
-    raise row.error("%s is %r, expected a string or a number" %
-                    (task.label, value))
-  label = label.strip()
-  if label == task.dropped_label or (not label and split == "test"):
-    return None
-  if not label:
-    raise row.error("%s is empty, expected a label" % task.label)
-  return label
-
-
-def _read_lines(path, counts):
-  """Yields (line number from 1, text); only LF or CR LF ends a line.
-
-  A byte order mark is left out; blank lines are, too, and are counted in
-  counts["blank"]. A line with tabs is a row of empty fields, not blank.
-  """
-  with _open(path, "rb") as reader:
-    for number, raw in enumerate(iter(reader.readline, b""), 1):
-      if number == 1 and raw.startswith(b"\xef\xbb\xbf"):
-        raw = raw[3:]
-      try:
-        line = raw.decode("utf-8")
-      except UnicodeDecodeError as error:
-        raise DataError(
-            "%s: line %d: byte 0x%02x at %d is not UTF-8; convert the file to "
-            "UTF-8" % (path, number, raw[error.start], error.start)) from error
-      line = line[:-1] if line.endswith("\n") else line
-      line = line[:-1] if line.endswith("\r") else line
-      if line.strip(" "):
-        yield number, line
-      else:
-        counts["blank"] += 1
-
-
-def _read_jsonl(task, path, split, counts):
-  """Yields a Row for every line, each one JSON object."""
-  del task, split  # JSON says itself what its fields are.
-  for number, line in _read_lines(path, counts):
-    row = Row(path, number, {})
-    try:
-      values = json.loads(line)
-    except json.JSONDecodeError as error:
-      raise row.error("not JSON at character %d (%s), expected one object a "
-                      "line" % (error.colno, error.msg)) from error
-    if not isinstance(values, dict):
-      raise row.error("found a JSON %s, expected one object a line" %
-                      type(values).__name__)
-    yield row._replace(values=values)
-
-
-def _read_tsv(task, path, split, counts):
-  """Yields a Row for every line but the header."""
-  rows = ((number, line.split("\t"))
-          for number, line in _read_lines(path, counts))
-  first = next(rows, None)
-  if first is None:
-    return
-  names = None
-  if task.header == NAMES:
-    names = _names_of_header(task, split, Row(path, first[0], first[1]))
-  elif task.header == SKIPPED or (
-      task.header == DETECTED and _is_header(task, split, first[1])):
-    logging.info("%s: line %d is taken as the header and skipped: %s",
-                 path, first[0], " | ".join(first[1]))
-  else:
-    rows = itertools.chain([first], rows)
-    if task.header == DETECTED:
-      logging.info("%s: the first line is an example, not a header", path)
-  for number, fields in rows:
-    if names is None:
-      names = _names_by_position(task, split, len(fields))
-    if len(fields) != len(names):
-      raise DataError("%s: line %d: found %d tab-separated columns, expected "
-                      "%d (%s)" % (path, number, len(fields), len(names),
-                                   _enumerate(names)))
-    yield Row(path, number, dict(zip(names, fields)))
-
-
-def _names_of_header(task, split, row):
-  """Names of the columns, checked: each once, and those wanted are there."""
-  names = [name.strip() for name in row.values]
-  twice = [name for name in names if names.count(name) > 1]
-  if twice:
-    raise row.error("the column %r is there more than once, expected different"
-                    " names in the header" % twice[0])
-  wanted = [task.text_a, task.text_b, None if split == "test" else task.label]
-  for name in wanted:
-    if name and name not in names:
-      raise row.error("the header has no column %s, only %s" %
-                      (name, _enumerate(names)))
-  return names
-
-
-def _is_header(task, split, fields):
-  """Whether a first line is a header: what a label never is tells.
-
-  A number that is not an allowed label is a wrong label, not a header. Without
-  the label column nothing tells, and it is one, as the peers have it.
-  """
-  if len(fields) == len(task.columns):
-    label = fields[task.columns.index(task.label)].strip()
-    return label not in task.labels and not re.fullmatch(
-        r"(-?[0-9.]+)?", label)
-  return split == "test" and len(fields) == len(task.columns) - 1
-
-
-def _names_by_position(task, split, num_fields):
-  """Names of the columns of a file that has no names, from its first row."""
-  if task.columns:
-    names = list(task.columns)
-    lacks_label = num_fields == len(names) - 1
-  else:
-    last = max(int(column) for column in (task.text_a, task.text_b, task.label)
-               if column)
-    lacks_label = split == "test" and num_fields <= last
-    names = [str(index) for index in range(num_fields + int(lacks_label))]
-  if split == "test" and lacks_label:
-    names = [name for name in names if name != task.label]
-  return names
-
-
-_READERS = {"tsv": _read_tsv, "jsonl": _read_jsonl}
-
-
 # ---------------------------------------------------------------- predictions
 
 
@@ -712,7 +658,8 @@ def write_predictions(path, examples, predicted_labels, task_name):
   Args:
     path: string; the file is there when it is complete.
     examples: list of InputExample.
-    predicted_labels: list of strings, as many.
+    predicted_labels: list of strings, as many; of other than single-label tasks
+      tuples of strings, or floats.
     task_name: string, a name of `TASKS`.
 
   Raises:
@@ -722,45 +669,79 @@ def write_predictions(path, examples, predicted_labels, task_name):
     raise DataError("there are %d predictions for %s, expected %d, one for "
                     "every example" % (len(predicted_labels), path,
                                        len(examples)))
-  submission = get_task(task_name).submission
+  extra = list(get_task(task_name).submission_extra)
   lines = []
   for number, (example, label) in enumerate(zip(examples, predicted_labels)):
     has_id = example.example_id is not None
     line = [("id", example.example_id if has_id else number), ("label", label)]
-    lines.append(json.dumps(collections.OrderedDict(line + list(submission)),
+    lines.append(json.dumps(collections.OrderedDict(line + extra),
                             ensure_ascii=False))
   _write_lines(path, lines)
 
 
+def zip_files(path, files):
+  """Packs files into a zip file, without their folders; returns its path.
+
+  The same files give the same bytes. To hand in several tasks at once, pack
+  the submission of each: zip_files("clue.zip", [path of each]).
+
+  Args:
+    path: string; the zip file is there when it is complete.
+    files: list of paths.
+
+  Raises:
+    DataError: two files of the same name.
+  """
+  names = [os.path.basename(file_name) for file_name in files]
+  for name in names:
+    if names.count(name) > 1:
+      raise DataError("there are two files of the name %s for %s, expected "
+                      "different names" % (name, path))
+  content = io.BytesIO()
+  with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as bundle:
+    for name, file_name in zip(names, files):
+      with classifier_tasks.open_binary(file_name) as reader:
+        # The date of a ZipInfo is 1980-01-01, of whatever day the file is.
+        info = zipfile.ZipInfo(name)
+        info.compress_type = zipfile.ZIP_DEFLATED
+        info.external_attr = 0o644 << 16
+        bundle.writestr(info, reader.read())
+  _write_bytes(path, content.getvalue())
+  return path
+
+
+def _check_ids(task, path, answered):
+  """A submission's ids are the input's, all of them, each once."""
+  ids = [example.example_id for example in answered]
+  without = [example.guid for example in answered if example.example_id is None]
+  if without and len(without) < len(ids):
+    raise DataError("%d of the %d examples for %s have no id, the first is %s; "
+                    "expected one in every row of the test file, or in none" %
+                    (len(without), len(ids), path, without[0]))
+  if without and task.submission:
+    logging.warning("%s: the test file has no ids, the rows' numbers from 0 are"
+                    " given instead", path)
+  counts = collections.Counter(json.dumps(example_id) for example_id in ids)
+  for example_id, count in counts.most_common(1):
+    if count > 1 and not without:
+      raise DataError("the id %s is that of %d examples for %s, expected "
+                      "different ids" % (example_id, count, path))
+
+
 def _write_lines(path, lines):
+  _write_bytes(path, "".join(line + "\n" for line in lines).encode("utf-8"))
+
+
+def _write_bytes(path, content):
   """Writes to another name first, so that no half-written file is trusted."""
-  content = "".join(line + "\n" for line in lines).encode("utf-8")
   temporary = path + ".tmp"
-  with _open(temporary, "wb") as writer:
+  files = remote_files(path)
+  with (files.GFile if files else io.open)(temporary, "wb") as writer:
     writer.write(content)
-  files = _remote_files(path)
   if files:
     files.Rename(temporary, path, overwrite=True)
   else:
     os.replace(temporary, path)
-
-
-def _remote_files(path):
-  """TensorFlow's file functions for gs:// and the like, else None."""
-  if "://" not in path:
-    return None
-  import tensorflow.compat.v1 as tf
-  return tf.gfile
-
-
-def _open(path, mode):
-  files = _remote_files(path)
-  return files.GFile(path, mode) if files else io.open(path, mode)
-
-
-def _exists(path):
-  files = _remote_files(path)
-  return files.Exists(path) if files else os.path.isfile(path)
 
 
 # -------------------------------------------------------------------- metrics
@@ -790,34 +771,134 @@ def compute_metrics(label_ids, predicted_ids, label_list):
   true = np.asarray(label_ids, dtype=np.int64).reshape(-1)
   predicted = np.asarray(predicted_ids, dtype=np.int64).reshape(-1)
   num_labels = len(label_list)
-  _check_ids(true, predicted, num_labels)
+  _check_label_ids(true, predicted, num_labels)
   matrix = np.bincount(true * num_labels + predicted,
                        minlength=num_labels**2).reshape(num_labels, num_labels)
   hits = np.diag(matrix)
   support, guesses = matrix.sum(axis=1), matrix.sum(axis=0)
-  # 2 hits / (support + guesses) is the harmonic mean of the two ratios.
-  scores = {"precision": hits / np.maximum(guesses, 1),
-            "recall": hits / np.maximum(support, 1),
-            "f1": 2 * hits / np.maximum(support + guesses, 1),
-            "support": support}
+  scores = _ratios(hits, guesses, support)
   return {
       "num_examples": len(true),
       "accuracy": float(hits.sum() / len(true)),
       "macro_f1": float(scores["f1"].mean()),
       "majority_class_accuracy": float(support.max() / len(true)),
       "labels": list(label_list),
-      "per_class": collections.OrderedDict(
-          (label, {name: values[index].item()
-                   for name, values in scores.items()})
-          for index, label in enumerate(label_list)),
+      "per_class": _per_class(scores, label_list),
       "confusion_matrix": matrix.tolist(),
   }
 
 
-def _check_ids(true, predicted, num_labels):
+def _ratios(hits, guesses, support):
+  """Precision, recall, F1 and support from counts; 0 / 0 is 0."""
+  # 2 hits / (support + guesses) is the harmonic mean of the two ratios.
+  return {"precision": hits / np.maximum(guesses, 1),
+          "recall": hits / np.maximum(support, 1),
+          "f1": 2 * hits / np.maximum(support + guesses, 1),
+          "support": support}
+
+
+def _per_class(scores, label_list):
+  return collections.OrderedDict(
+      (label, {name: values[index].item() for name, values in scores.items()})
+      for index, label in enumerate(label_list))
+
+
+def compute_multi_label_metrics(labels, predicted, label_list):
+  """Micro- and macro-F1 and what they are made of, of any number of labels.
+
+  Micro-F1 is that of all decisions about one label and one example together;
+  macro-F1 the mean of the labels' own. Undefined ratios count as 0.
+
+  Args:
+    labels: bool or int array [N, L], 1 where an example has a label.
+    predicted: the same for the predictions.
+    label_list: list of L strings.
+
+  Returns:
+    dict of plain Python values: num_examples, micro_precision, micro_recall,
+    micro_f1, macro_f1, exact_match (the share of examples of which all labels
+    are right), labels, per_class {label: {precision, recall, f1, support}}.
+
+  Raises:
+    DataError: no examples, arrays of other shapes.
+  """
+  true = np.asarray(labels, dtype=bool)
+  predicted = np.asarray(predicted, dtype=bool)
+  if true.ndim != 2 or true.shape != predicted.shape or (
+      true.shape[1] != len(label_list)) or not len(true):
+    raise DataError("got true labels of the shape %s and predicted ones of %s, "
+                    "expected both as [examples, %d], and at least one example"
+                    % (list(true.shape), list(predicted.shape),
+                       len(label_list)))
+  hits = (true & predicted).sum(axis=0)
+  guesses, support = predicted.sum(axis=0), true.sum(axis=0)
+  scores = _ratios(hits, guesses, support)
+  micro = _ratios(hits.sum(), guesses.sum(), support.sum())
+  return {
+      "num_examples": len(true),
+      "micro_precision": float(micro["precision"]),
+      "micro_recall": float(micro["recall"]),
+      "micro_f1": float(micro["f1"]),
+      "macro_f1": float(scores["f1"].mean()),
+      "exact_match": float((true == predicted).all(axis=1).mean()),
+      "labels": list(label_list),
+      "per_class": _per_class(scores, label_list),
+  }
+
+
+def compute_regression_metrics(values, predicted):
+  """Correlations and errors of predicted numbers.
+
+  Spearman's is Pearson's correlation of the ranks, equal values having the
+  mean of their ranks. Where either side is constant, both count as 0.
+
+  Args:
+    values: float array [N], the true numbers.
+    predicted: float array [N].
+
+  Returns:
+    dict of plain Python values: num_examples, pearson, spearman,
+    mean_squared_error, mean_absolute_error.
+
+  Raises:
+    DataError: no examples, arrays of different lengths, numbers that are not
+      finite.
+  """
+  true = np.asarray(values, dtype=np.float64).reshape(-1)
+  predicted = np.asarray(predicted, dtype=np.float64).reshape(-1)
+  _check_lengths("values", true, predicted)
+  if not np.isfinite(np.concatenate([true, predicted])).all():
+    raise DataError("some of the true or predicted values are not finite, "
+                    "expected numbers")
+  return {
+      "num_examples": len(true),
+      "pearson": _correlation(true, predicted),
+      "spearman": _correlation(_ranks(true), _ranks(predicted)),
+      "mean_squared_error": float(np.square(true - predicted).mean()),
+      "mean_absolute_error": float(np.abs(true - predicted).mean()),
+  }
+
+
+def _correlation(first, second):
+  if not (np.ptp(first) and np.ptp(second)):
+    return 0.0
+  return float(np.corrcoef(first, second)[0, 1])
+
+
+def _ranks(values):
+  """Ranks from 1; equal values have the mean of the ranks they take up."""
+  _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
+  return (np.cumsum(counts) - (counts - 1) / 2)[which]
+
+
+def _check_lengths(what, true, predicted):
   if not len(true) or len(true) != len(predicted):
-    raise DataError("got %d true and %d predicted labels, expected as many of "
-                    "both and at least one" % (len(true), len(predicted)))
+    raise DataError("got %d true and %d predicted %s, expected as many of "
+                    "both and at least one" % (len(true), len(predicted), what))
+
+
+def _check_label_ids(true, predicted, num_labels):
+  _check_lengths("labels", true, predicted)
   ids = np.concatenate([true, predicted])
   if ids.min() < 0 or ids.max() >= num_labels:
     raise DataError("label ids run from %d to %d, expected 0 to %d" %
@@ -825,12 +906,23 @@ def _check_ids(true, predicted, num_labels):
 
 
 def format_metrics(metrics):
-  """Returns the result of `compute_metrics` as a text for people."""
+  """Returns what a function above computed as a text for people."""
+  if "pearson" in metrics:
+    return ("Spearman %.4f, Pearson %.4f, mean squared error %.4f, mean absolute"
+            " error %.4f, %d examples\n" % (
+                metrics["spearman"], metrics["pearson"],
+                metrics["mean_squared_error"], metrics["mean_absolute_error"],
+                metrics["num_examples"]))
   rows = [["label", "precision", "recall", "f1", "support"]]
   for label in metrics["labels"]:
     scores = metrics["per_class"][label]
     rows.append([label] + ["%.4f" % scores[name] for name in rows[0][1:4]] +
                 [str(scores["support"])])
+  if "micro_f1" in metrics:
+    return ("micro-F1 %.4f, macro-F1 %.4f, all labels right %.4f, %d examples"
+            "\n\n%s\n" % (metrics["micro_f1"], metrics["macro_f1"],
+                         metrics["exact_match"], metrics["num_examples"],
+                         _format_table(rows)))
   return "%s\n\n%s\n\n%s\n" % (
       "accuracy %.4f (majority class %.4f), macro-F1 %.4f, %d examples" % (
           metrics["accuracy"], metrics["majority_class_accuracy"],

@@ -379,7 +379,7 @@ def test_one_label_is_too_few(tmp_path):
     ("afqcm", {}, "there is no task afqcm, did you mean afqmc?"),
     ("afqmc", {"text_a_column": "a"}, "task afqmc has its own columns"),
     ("afqmc", {"has_header": True}, "task afqmc has its own columns"),
-    ("jsonl", {"has_header": True}, "has_header is for the task tsv"),
+    ("jsonl", {"has_header": True}, "has_header is for the tasks tsv and csv"),
     ("tsv", {"text_a_column": 1}, "the columns 1 and label are in part names"),
     ("tsv", {"has_header": False}, "the columns text and label are names"),
 ])
@@ -412,8 +412,8 @@ def test_bytes_that_are_not_utf8(tmp_path):
 
 def test_missing_file(tmp_path):
   assert error_of(get, "afqmc", tmp_path, "dev") == (
-      "there is no file %s; task afqmc reads train.json, dev.json and test.json"
-      " from its data folder" % (tmp_path / "dev.json"))
+      "there is no dev file of task afqmc in %s: expected dev.json, found none; "
+      "the set is described at https://github.com/CLUEbenchmark/CLUE" % tmp_path)
 
 
 @pytest.mark.parametrize("content", ["", "\n\n", "text\tlabel\n"])
@@ -430,7 +430,12 @@ def test_remote_paths_go_through_tensorflow(tmp_path):
   assert triples(examples) == [("甲", "乙", "0")]
   cu.write_predictions(folder + "/out.json", examples, ["0"], "lcqmc")
   assert read(str(tmp_path / "out.json")) == '{"id": 0, "label": "0"}\n'
-  assert "there is no file" in error_of(get, "lcqmc", folder, "dev")
+  assert "in %s: expected dev.txt or dev.tsv, found out.json and" % folder in (
+      error_of(get, "lcqmc", folder, "dev"))
+  os.mkdir(str(tmp_path / "inner"))
+  write(tmp_path / "inner", "dev_0827.tsv", "1\t丙\t丁\n")
+  assert triples(get("sentence_pair", folder, "dev")) == [("丙", "丁", "1")]
+  assert "there is no folder" in error_of(get, "lcqmc", folder + "/x", "dev")
 
 
 def test_a_subclass_may_read_its_own_file(tmp_path):
