@@ -198,7 +198,7 @@ def test_a_wrong_label_leaves_nothing_behind(model, tmp_path):
   write_lcqmc(tmp_path, train=[rows[0], ("坏", "坏", "1"), rows[2]])
   result = run(model, tmp_path, output_dir, "--do_train")
   assert result.returncode == 0, result.stderr
-  assert "3 examples, batch size 2" in result.stderr
+  assert "records: 3, 1.5 steps an epoch" in result.stderr
 
 
 def test_features_of_another_length_are_not_reused(model, tmp_path):
