@@ -1404,7 +1404,7 @@ def _normalize(input_tensor, weights):
 
 @tf.custom_gradient
 def _norm_with_gradient(input_tensor, beta, gamma):
-  """gamma * normal + beta, with the gradient in few passes over memory.
+  """Normalizes; gives gamma * normal + beta, with the gradient in few passes.
 
   With g the gradient of `normal`: (g - mean(g) - normal mean(g normal)) / std.
   """

@@ -393,7 +393,9 @@ def test_every_op_is_used(graph, ln_type, is_training, layout):
       pending += [tensor.op for tensor in op.inputs] + op.control_inputs
   unused = [op.name for op in graph.get_operations() if op not in seen
             and not op.name.endswith("Read/ReadVariableOp")
-            and "IsInitialized" not in op.name]
+            and "IsInitialized" not in op.name
+            # tf.custom_gradient makes some that nobody reads.
+            and not re.search(r"/Identity(_\d+)?$", op.name)]
   assert unused == []
 
 
