@@ -424,14 +424,19 @@ def test_training_input_is_shuffled_and_never_ends(folder):
   assert all(len(batch["input_ids"]) == 4 for batch in found)
 
 
-def per_example_losses(folder, bucket_by_length):
-  """S and the model's losses in a batch of an evaluation."""
+def per_example_losses(folder, crop):
+  """S and the model's losses in a batch that is padded to twice its length."""
   with tf.Graph().as_default(), tf.Session() as session:
     tf.set_random_seed(1)
     features = tf.data.make_one_shot_iterator(run_pretraining.input_fn_builder(
-        [str(folder / "train.tfrecord")], LENGTH, PREDICTIONS, False,
-        bucket_by_length=bucket_by_length)({"batch_size": 3})).get_next()
-    config = modeling.BertConfig(**dict(tiny.CONFIG))
+        [str(folder / "train.tfrecord")], LENGTH, PREDICTIONS, False)(
+            {"batch_size": 3})).get_next()
+    names = ["input_ids", "input_mask", "segment_ids"]
+    features.update({name: tf.pad(features[name], [[0, 0], [0, LENGTH]])
+                     for name in names})
+    if crop:
+      features = input_utils.crop(features, names)
+    config = modeling.BertConfig(**tiny.CONFIG)
     model = modeling.BertModel(config, False, features["input_ids"],
                                features["input_mask"], features["segment_ids"])
     masked_lm = run_pretraining.get_masked_lm_output(
@@ -446,13 +451,12 @@ def per_example_losses(folder, bucket_by_length):
                         next_sentence.per_example_loss])
 
 
-def test_losses_are_the_same_cropped_and_padded(folder, monkeypatch):
-  monkeypatch.setattr(input_utils, "LENGTH_MULTIPLE", 1)
+def test_losses_are_the_same_cropped_and_padded(folder):
   padded = per_example_losses(folder, False)
   cropped = per_example_losses(folder, True)
-  assert padded[0] == LENGTH and cropped[0] < LENGTH
+  assert (padded[0], cropped[0]) == (2 * LENGTH, LENGTH)
   for expected, found in zip(padded[1:], cropped[1:]):
-    assert len(expected) == len(found)
+    assert len(expected) == len(found) and len(set(expected)) > 1
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
