@@ -131,6 +131,24 @@ def variable_name(variable):
                 getattr(variable, "name", variable))
 
 
+def checkpoint_exists(prefix):
+  """Whether there are files of a checkpoint.
+
+  `tf.train.checkpoint_exists` of TensorFlow 1.15 raises where not even their
+  folder is there.
+
+  Args:
+    prefix: path, without an ending.
+
+  Returns:
+    bool.
+  """
+  try:
+    return tf.train.checkpoint_exists(prefix)
+  except tf.errors.NotFoundError:
+    return False
+
+
 def match_checkpoint(tvars, init_checkpoint, init_from_group0=False,
                      grow_vocab=False):
   """Compares trainable variables with what a checkpoint holds.

@@ -388,7 +388,7 @@ def check_init_checkpoint(init_checkpoint):
   for ending in (".index", ".data-00000-of-00001"):
     if init_checkpoint.endswith(ending):
       init_checkpoint = init_checkpoint[:-len(ending)]
-  if not tf.train.checkpoint_exists(init_checkpoint):
+  if not bert_utils.checkpoint_exists(init_checkpoint):
     raise ValueError(
         "--init_checkpoint: there is no checkpoint %s (its files would end in"
         " .index and .data-00000-of-00001)" % init_checkpoint)

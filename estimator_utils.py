@@ -164,9 +164,9 @@ def _load_estimator():
                    importlib.util.find_spec("tensorflow_estimator") is not None)
   if built_in_estimator():
     return tf.estimator
-  _add_stand_ins()
-  _add_export_names()
   try:
+    _add_stand_ins()
+    _add_export_names()
     return importlib.import_module(
         "tensorflow_estimator.python.estimator.api._v1.estimator")
   except (ImportError, AttributeError) as error:

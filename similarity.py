@@ -288,7 +288,7 @@ class Classifier(object):
                          " out the checkpoint %s" % (model_dir, checkpoint))
       function = saved_model_function(model_dir)
     elif function is None:
-      if checkpoint and not tf.train.checkpoint_exists(checkpoint):
+      if checkpoint and not bert_utils.checkpoint_exists(checkpoint):
         raise ValueError(
             "there is no checkpoint %s; give one without its ending, such as"
             " %s" % (checkpoint, os.path.join(model_dir, "model.ckpt-1000")))

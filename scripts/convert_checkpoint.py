@@ -94,7 +94,7 @@ def find_checkpoint(path):
     for ending in (".index", ".meta", ".data-00000-of-00001"):
       if path.endswith(ending):
         path = path[:-len(ending)]
-    if tf.train.checkpoint_exists(path):
+    if bert_utils.checkpoint_exists(path):
       return path
     raise bert_utils.InputError(
         f"there is no checkpoint {path} (its files would be {path}.index and"
