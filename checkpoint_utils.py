@@ -88,10 +88,12 @@ def _init_first_rows(var, name, num_rows, init_checkpoint):
         prefix=init_checkpoint, tensor_names=[name], shape_and_slices=[""],
         dtypes=[var.dtype.base_dtype])[0]
     first_rows.set_shape([num_rows] + var.shape.as_list()[1:])
-    value = tf.concat([first_rows, var.initial_value[num_rows:]], axis=0)
-  # No public function sets it after the variable was made;
-  # tf.train.init_from_checkpoint, too, does it in this way.
-  var._initializer_op = var.assign(value, read_value=False)
+  # Under a tf.distribute strategy, each device's copy.
+  for copy in tf.distribute.get_strategy().experimental_local_results(var):
+    value = tf.concat([first_rows, copy.initial_value[num_rows:]], axis=0)
+    # No public function sets it after the variable was made;
+    # tf.train.init_from_checkpoint, too, does it in this way.
+    copy._initializer_op = copy.assign(value, read_value=False)
 
 
 def _check_layout(layout, init_checkpoint, init_from_group0=False):

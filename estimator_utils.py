@@ -506,6 +506,9 @@ def _check_tpu(options, cluster):
                            flag, size, options.num_tpu_cores))
 
 
+_XLA_ON_CPU = "--tf_xla_cpu_global_jit"
+
+
 def _check_machines(options, cluster):
   """Checks GPUs and cluster; returns the number of replicas, and of what."""
   gpus = list_gpus()
@@ -516,6 +519,13 @@ def _check_machines(options, cluster):
         "--require_gpu: TensorFlow %s finds no GPU on this machine; check"
         " nvidia-smi, CUDA_VISIBLE_DEVICES and that a TensorFlow for CUDA is"
         " installed" % tf.__version__)
+  if options.use_xla and not gpus and (
+      _XLA_ON_CPU not in os.environ.get("TF_XLA_FLAGS", "")):
+    # Read when TensorFlow is loaded: too late to set it here.
+    raise ValueError(
+        "--use_xla is for GPUs, and TensorFlow %s finds none; on a CPU it"
+        " compiles only with TF_XLA_FLAGS=%s in the environment, and was never"
+        " seen to be faster" % (tf.__version__, _XLA_ON_CPU))
   if options.num_gpus > len(gpus):
     raise ValueError("--num_gpus is %d, but TensorFlow %s finds %d on this"
                      " machine" % (options.num_gpus, tf.__version__, len(gpus)))
@@ -755,12 +765,6 @@ def _session_config(options, strategy):
   if options.use_xla:
     config.graph_options.optimizer_options.global_jit_level = (
         tf.OptimizerOptions.ON_1)
-    if not list_gpus():
-      # Off on CPUs unless this variable, read at the first session, says so.
-      os.environ["TF_XLA_FLAGS"] = " ".join(
-          [os.environ.get("TF_XLA_FLAGS", ""), "--tf_xla_cpu_global_jit"])
-      tf.logging.warning("--use_xla on a CPU: compiling takes seconds for every"
-                         " shape, and steps were never seen to be faster")
   return config
 
 

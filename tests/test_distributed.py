@@ -127,6 +127,18 @@ def test_two_replicas_with_accumulation(plain, initial, tmp_path):
   assert_same_run(tmp_path, path, found, steps)
 
 
+def test_a_vocabulary_grows_on_every_replica(initial, tmp_path):
+  distributed_run.train(
+      tmp_path, steps=1, strategy=two_devices(), init_checkpoint=initial(),
+      grow_vocab=True, config={"vocab_size": len(tiny.TOKENS) + 3})
+  name = "bert/embeddings/word_embeddings"
+  old = tf.train.load_variable(initial(), name)
+  new = tf.train.load_variable(str(tmp_path), name)
+  assert len(new) == len(old) + 3
+  np.testing.assert_array_equal(new[:len(old)], old)
+  assert new[len(old):].std() > 0
+
+
 def free_addresses(count):
   sockets = [socket.socket() for _ in range(count)]
   for each in sockets:

@@ -221,12 +221,22 @@ def test_dropout_seeds_of_a_tpu_come_from_what_it_reads():
 # ------------------------------------------------------------------- session
 
 
-def test_xla_is_switched_on_for_all_sessions(monkeypatch, gpus):
+def test_xla_on_a_cpu(monkeypatch, gpus):
+  monkeypatch.delenv("TF_XLA_FLAGS", raising=False)
+  with pytest.raises(ValueError, match="--use_xla is for GPUs, .* only with "
+                     "TF_XLA_FLAGS=--tf_xla_cpu_global_jit"):
+    estimator_utils.check_devices(options(use_xla=True))
+  monkeypatch.setenv("TF_XLA_FLAGS", "--tf_xla_cpu_global_jit")
+  estimator_utils.check_devices(options(use_xla=True))
+  monkeypatch.delenv("TF_XLA_FLAGS")
+  gpus(1)
+  estimator_utils.check_devices(options(use_xla=True))
+
+
+def test_xla_is_switched_on_for_all_sessions():
   level = estimator_utils._session_config(
       options(), None).graph_options.optimizer_options.global_jit_level
   assert level == tf.OptimizerOptions.DEFAULT
-  monkeypatch.setenv("TF_XLA_FLAGS", "--a")
-  gpus(1)
   config = estimator_utils._session_config(options(use_xla=True), None)
   assert config.graph_options.optimizer_options.global_jit_level == (
       tf.OptimizerOptions.ON_1)
