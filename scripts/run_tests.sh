@@ -16,6 +16,7 @@ echo "== style"
   --select=E101,E11,E5,W1,W2,W3 ./*.py scripts tests
 for script in scripts/*.sh .ci/run; do bash -n "$script"; done
 echo "== suite"
-"$PYTHON" -m pytest -q --durations=5 tests
+# Most of the time goes into starting TensorFlow: two at once, a file each.
+"$PYTHON" -m pytest -q -n "${TEST_WORKERS:-2}" --dist loadfile --durations=5 tests
 echo "== quickstart"
 OUTPUT_DIR="$ROOT/output/quickstart_test" bash scripts/quickstart.sh

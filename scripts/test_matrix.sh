@@ -57,7 +57,8 @@ write_exchange() {
 }
 
 run_tests() {
-  EXCHANGE_FOLDER="$OUT/exchange" "$PYTHON" -m pytest -q $TESTS
+  EXCHANGE_FOLDER="$OUT/exchange" "$PYTHON" -m pytest -q -n "${TEST_WORKERS:-2}" \
+    --dist loadfile $TESTS
 }
 
 run_quickstart() {
