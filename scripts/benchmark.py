@@ -2,6 +2,7 @@
 
   python scripts/benchmark.py train --config=tiny --peer_dir=../albert_zh
   python scripts/benchmark.py forward --config=tiny --peer_dir=../albert_zh
+  python scripts/benchmark.py lengths --input_file='pretrain/*.tfrecord'
   python scripts/benchmark.py memory --config=base --batch_sizes=8,16
   python scripts/benchmark.py data --input_file=demo_data/corpus/news.txt \\
       --peer_dir=../albert_zh
@@ -14,8 +15,9 @@ after its warm-up it runs blocks of steps in turn with the others, so that what
 else the machine does hits all alike. A ratio is the median over the rounds;
 where other work makes it vary, the ratio of CPU time says more.
 
-`memory` makes steps of training with what saves memory, one process after the
-other, and says how much each had at its peak, TensorFlow's own included.
+`lengths` trains on records with and without --bucket_by_length. `memory` makes
+steps of training with what saves memory, one process after the other, and says
+how much each had at its peak, TensorFlow's own included.
 
 `data` creates records with the flags of albert_zh's README (length 512, 51
 predictions, whole words, dupe_factor 10) from the first --megabytes of a text,
@@ -28,6 +30,7 @@ those of one hour about the next. Each figure is the median of --repeats runs.
 
 import argparse
 import collections
+import glob
 import importlib
 import os
 import platform
@@ -45,6 +48,8 @@ from benchmark_processes import measure
 from benchmark_processes import run_in_turn
 
 PRECISIONS = ("float32", "bfloat16", "float16")
+# Of --bucket_by_length: `input_utils.WINDOW_STEPS`, which needs TensorFlow.
+WINDOW_STEPS = 64
 SCRIPT = "create_pretraining_data.py"
 Run = collections.namedtuple("Run", [
     "seconds", "instances", "main_bytes", "worker_bytes"])
@@ -210,6 +215,32 @@ def benchmark_forward(args):
     lines += speed_table(
         candidate_specs(args, "forward", batch_size=batch_size), args)
   return lines
+
+
+# --------------------------------------------------------------------- lengths
+
+
+def benchmark_lengths(args):
+  """Training on records with and without length buckets; returns lines.
+
+  A block is a window of buckets: all candidates train on the same records in
+  it, so that its time says what a token that is no padding costs.
+  """
+  input_files = sorted(glob.glob(args.input_file))
+  if not input_files:
+    raise BenchmarkError(f"--input_file: no file matches {args.input_file}")
+  args.steps = WINDOW_STEPS
+  specs = collections.OrderedDict(
+      (name, (sys.executable, make_spec(
+          args, "train", code_dir=ROOT, precision=precision,
+          input_files=[os.path.abspath(path) for path in input_files],
+          bucket_by_length=buckets)))
+      for precision in args.precision for name, buckets in (
+          (precision, False), (f"{precision}, buckets", True)))
+  return describe_machine([]) + [
+      cpu_bfloat16(), "", f"Training {args.config} on {args.input_file}, batch"
+      f" {args.batch_size}, length {args.max_seq_length}, {args.repeats} rounds"
+      f" of {args.steps} steps:", ""] + speed_table(specs, args)
 
 
 # ---------------------------------------------------------------------- memory
@@ -442,6 +473,19 @@ def parse_arguments(argv):
   add_speed_arguments(forward, block_seconds=1.0)
   forward.add_argument("--batch_sizes", type=int_list, default=[1, 32],
                        help="comma list")
+  lengths = commands.add_parser(
+      "lengths", help="training with and without --bucket_by_length")
+  lengths.set_defaults(run=benchmark_lengths, block_seconds=0.0)
+  add = lengths.add_argument
+  add("--input_file", required=True, help="records, a path or glob")
+  add("--config", default="tiny",
+      help="json file, or the size of one in albert_config")
+  add("--max_seq_length", type=int, default=512, help="of the records")
+  add("--max_predictions", type=int, default=51, help="of the records")
+  add("--batch_size", type=int, default=8)
+  add("--precision", type=precision_list, default=["float32"],
+      help=f"comma list of {', '.join(PRECISIONS)}")
+  add("--repeats", type=int, default=3, help="rounds")
   memory = commands.add_parser("memory", help="peak memory of training")
   memory.set_defaults(run=benchmark_memory)
   add = memory.add_argument

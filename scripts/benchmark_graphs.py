@@ -269,13 +269,30 @@ BUILDERS = {("train", False): our_training, ("train", True): peer_training,
             ("forward", False): our_forward, ("forward", True): peer_forward}
 
 
+def run_on_records(spec):
+  """Builds our training on record files; as `build`."""
+  pretraining, = import_from(spec["code_dir"], ["run_pretraining"])
+  dataset = pretraining.input_fn_builder(
+      spec["input_files"], spec["max_seq_length"], spec["max_predictions"],
+      is_training=True, seed=1, bucket_by_length=spec["bucket_by_length"])(
+          {"batch_size": spec["batch_size"]})
+  iterator = tf.data.make_initializable_iterator(dataset)
+  fetches = our_training(spec, iterator.get_next())
+  session = tf.Session()
+  session.run([tf.global_variables_initializer(), iterator.initializer])
+  call = session.make_callable(list(fetches))
+  return lambda: call()[1]
+
+
 def build(spec):
   """Builds the graph of a candidate.
 
   Args:
     spec: dict: work ("train" or "forward"), is_peer, code_dir, config_file,
       batch_size, max_seq_length, max_predictions, precision,
-      recompute_activations, gradient_accumulation_steps; warmup_steps, 2.
+      recompute_activations, gradient_accumulation_steps; warmup_steps, 2. For
+      "train" also input_files, a list of paths, and bucket_by_length: records
+      to train on in place of random ids.
 
   Returns:
     Function that runs one step and returns its loss or logits.
@@ -285,9 +302,11 @@ def build(spec):
   """
   with open(spec["config_file"], encoding="utf-8") as reader:
     vocab_size = json.load(reader)["vocab_size"]
+  tf.set_random_seed(1)
+  if spec.get("input_files"):
+    return run_on_records(spec)
   batches = [random_batch(spec, vocab_size, seed)
              for seed in range(NUM_BATCHES)]
-  tf.set_random_seed(1)
   features = {name: tf.placeholder(value.dtype, value.shape, name)
               for name, value in batches[0].items()}
   fetches = BUILDERS[spec["work"], spec["is_peer"]](spec, features)

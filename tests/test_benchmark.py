@@ -9,6 +9,8 @@ import pytest
 import benchmark
 import benchmark_graphs
 import benchmark_processes
+import input_utils
+import test_run_pretraining
 import tiny
 
 CONFIG = dict(vocab_size=40, max_position_embeddings=16)
@@ -142,6 +144,18 @@ def test_forward_beside_a_peer_and_another_checkout(tmp_path):
   assert [row[0] for row in rows(result)] == names * 2
 
 
+def test_lengths_trains_on_records_with_and_without_buckets(tmp_path):
+  tiny.write_vocab(tmp_path)
+  test_run_pretraining.write_records(tmp_path, "train.tfrecord", 9)
+  result = run(
+      tmp_path, "lengths", "--input_file=%s/train.*" % tmp_path,
+      "--max_seq_length=%d" % test_run_pretraining.LENGTH,
+      "--max_predictions=%d" % test_run_pretraining.PREDICTIONS,
+      "--batch_size=2", "--repeats=1")
+  assert [row[0] for row in rows(result)] == ["float32", "float32, buckets"]
+  assert "1 rounds of %d steps" % input_utils.WINDOW_STEPS in result.stdout
+
+
 def test_memory_gives_up_what_needs_too_much(tmp_path):
   arguments = ["memory", "--variants=plain", "--batch_sizes=2",
                "--lengths=12", "--max_predictions=3", "--repeats=1"]
@@ -160,6 +174,7 @@ def test_memory_gives_up_what_needs_too_much(tmp_path):
     (["train", "--batch_size=6", "--gradient_accumulation_steps=4"],
      ["batch of 6", "--gradient_accumulation_steps 4"]),
     (["train", "--precision=float8"], ["float8", "float32, bfloat16"]),
+    (["lengths", "--input_file=nowhere*"], ["no file matches nowhere*"]),
     (["memory", "--variants=plain+frugal"], ["frugal", "recompute"])])
 def test_arguments_that_cannot_work(arguments, parts):
   tiny.assert_fails(tiny.run_script("scripts/benchmark.py", *arguments), *parts)
