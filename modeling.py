@@ -804,6 +804,49 @@ def _attend(query, key, value, attention_bias, dropout_prob, drop):
   return tf.reshape(context, [-1, num_heads * size_per_head])
 
 
+def _attend_once(tensor, attention_bias, row, qkv, num_heads, dropout_prob,
+                 drop):
+  """Attention of one row of each sequence, without all rows' keys and values.
+
+  With the query q of a head, its part of the kernels W_k and W_v, and the
+  sequence X: q (X W_k)' = (q W_k') X', and P (X W_v) = (P X) W_v. That needs
+  N products of a row and a kernel a sequence where keys need S. The key's bias
+  adds the same to all scores of a query, which the softmax ignores.
+
+  Args:
+    tensor: float Tensor [B, S, H], X.
+    attention_bias: float32 Tensor [B, 1, 1, S].
+    row: float Tensor [B, H], the rows that attend.
+    qkv: QueryKeyValue.
+    num_heads: int, N.
+    dropout_prob: float, dropout of the attention probabilities.
+    drop: function (Tensor, probability) -> Tensor.
+
+  Returns:
+    float Tensor [B, H].
+  """
+  width = get_shape_list(tensor)[2]
+  size_per_head = width // num_heads
+  # 1 where a column belongs to a head; the products skip the other heads so.
+  own = tf.one_hot([column // size_per_head for column in range(width)],
+                   num_heads, axis=0, dtype=tensor.dtype)  # [N, H]
+  query = _project(row, Dense(qkv.query, qkv.joined.bias[:width]))
+  query *= 1.0 / math.sqrt(size_per_head)
+  query = reshape_to_matrix(tf.expand_dims(query, axis=1) * own)  # [B * N, H]
+  query = tf.reshape(tf.matmul(query, qkv.key, transpose_b=True),
+                     [-1, num_heads, width])
+  scores = tf.matmul(query, tensor, transpose_b=True)  # [B, N, S]
+  scores = tf.cast(scores, tf.float32) + tf.squeeze(attention_bias, axis=1)
+  probs = drop(tf.cast(tf.nn.softmax(scores), tensor.dtype), dropout_prob)
+  context = tf.matmul(reshape_to_matrix(tf.matmul(probs, tensor)),
+                      qkv.value)  # [B * N, H]
+  # After dropout, their sum is not 1.
+  sums = tf.reduce_sum(tf.cast(probs, tf.float32), axis=-1, keepdims=True)
+  context = tf.reshape(context, [-1, num_heads, width]) + (
+      tf.cast(sums, tensor.dtype) * qkv.joined.bias[2 * width:])
+  return tf.reduce_sum(context * own, axis=1)
+
+
 def attention_layer(from_tensor, to_tensor, attention_mask=None,
                     num_attention_heads=1, size_per_head=512, query_act=None,
                     key_act=None, value_act=None,
@@ -1066,8 +1109,12 @@ def _zh_layers(num_layers, shared_type):
   return layers
 
 
-# A layer's weights, each a Dense or a Norm. Query, key and value stand side by
-# side: one product, not three.
+# Kernels of query, key and value, and the three side by side as one Dense: one
+# product, not three.
+QueryKeyValue = collections.namedtuple(
+    "QueryKeyValue", ["query", "key", "value", "joined"])
+
+# A layer's weights, each a Dense or a Norm; `qkv` is a QueryKeyValue.
 LayerWeights = collections.namedtuple(
     "LayerWeights", ["qkv", "attention_output", "attention_norm",
                      "intermediate", "output", "output_norm"])
@@ -1096,8 +1143,10 @@ def _encoder_weights(ln_type, layer_scopes, width, intermediate_size,
   def qkv():
     query, key, value = _attention_variables(
         width, width, width, initializer_range, dtype)
-    return Dense(tf.concat([query.kernel, key.kernel, value.kernel], axis=1),
-                 tf.concat([query.bias, key.bias, value.bias], axis=0))
+    kernels = [query.kernel, key.kernel, value.kernel]
+    return QueryKeyValue(*kernels, joined=Dense(
+        tf.concat(kernels, axis=1),
+        tf.concat([query.bias, key.bias, value.bias], axis=0)))
 
   def dense_in(scope, input_width, units):
     return in_scope(scope, _dense_variables, input_width, units,
@@ -1277,15 +1326,21 @@ def _self_attention(options, tensor, attention_bias, qkv, shape, positions,
   width = get_shape_list(tensor)[-1]
   sizes = options.num_heads, width // options.num_heads
   if positions is None:
-    query, key, value = _split_heads(_project(tensor, qkv), batch_size,
+    query, key, value = _split_heads(_project(tensor, qkv.joined), batch_size,
                                      seq_length, 3, *sizes)
+  elif positions.shape.as_list()[1] == 1:
+    return _attend_once(
+        tf.reshape(tensor, [batch_size, seq_length, width]), attention_bias,
+        _gather_rows(tensor, shape, positions), qkv, options.num_heads,
+        options.attention_dropout, dropper.drop)
   else:
+    kernel, bias = qkv.joined
     query, = _split_heads(
         _project(_gather_rows(tensor, shape, positions),
-                 Dense(qkv.kernel[:, :width], qkv.bias[:width])),
+                 Dense(qkv.query, bias[:width])),
         batch_size, get_shape_list(positions)[1], 1, *sizes)
     key, value = _split_heads(
-        _project(tensor, Dense(qkv.kernel[:, width:], qkv.bias[width:])),
+        _project(tensor, Dense(kernel[:, width:], bias[width:])),
         batch_size, seq_length, 2, *sizes)
   return _attend(query, key, value, attention_bias, options.attention_dropout,
                  dropper.drop)

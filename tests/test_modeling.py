@@ -640,6 +640,61 @@ def test_no_positions_leave_the_first_token():
   assert rows.shape == (2, 0, 16)
 
 
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_one_row_attends_as_all_rows_do(kind):
+  """Where [CLS] only is read, the last layer has no keys and values."""
+  config = layout_config(**dict(kind, initializer_range=0.3))
+  inputs = pretraining_inputs()
+  outputs = []
+  with tf.variable_scope("m", reuse=tf.AUTO_REUSE):
+    for positions in (None, tf.zeros([2, 0], tf.int32)):
+      outputs.append(modeling.BertModel(
+          config, True, inputs["input_ids"], inputs["input_mask"],
+          inputs["segment_ids"], output_positions=positions,
+          scope="bert").get_pooled_output())
+  tvars = tf.trainable_variables()
+  # Biases start at 0, where an error in them would not show.
+  biases = [tf.assign(variable, tf.linspace(-1.0, 1.0, variable.shape[0]))
+            for variable in tvars if variable.op.name.endswith("/bias")]
+  fetches = [[output] + dense_gradients(
+      tf.reduce_sum(output * tf.linspace(1.0, 2.0, 16)), tvars)
+             for output in outputs]
+  with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    session.run(biases)
+    expected, found = session.run(fetches)
+  # The gradients of the keys' biases are nothing but rounding.
+  assert_all_close(found, expected, 1e-4)
+
+
+def test_one_row_drops_probabilities_before_the_value_and_its_bias():
+  """A value is dropped with its bias, as where all values are computed."""
+  config = tiny_config()
+  tensor = tf.random.stateless_uniform([2, 5, 16], [1, 2])
+  kernels = [tf.random.stateless_uniform([16, 16], [3, seed], -1, 1)
+             for seed in range(3)]
+  bias = tf.linspace(-1.0, 1.0, 48)
+  attention_bias = modeling._mask_to_bias(tf.constant(
+      [[[1, 1, 1, 1, 1]], [[1, 1, 1, 0, 0]]]))
+  qkv = modeling.QueryKeyValue(*kernels, joined=modeling.Dense(
+      tf.concat(kernels, axis=1), bias))
+  num_heads = config.num_attention_heads
+
+  def drop(probs, rate):
+    # The two shapes are [B, N, 1, S] and [B, N, S].
+    return probs * rate * tf.cast(tf.range(5) % 2, tf.float32)
+
+  found = modeling._attend_once(tensor, attention_bias, tensor[:, 0], qkv,
+                                num_heads, 1.5, drop)
+  query, key, value = modeling._split_heads(
+      modeling._project(tf.reshape(tensor, [10, 16]), qkv.joined), 2, 5, 3,
+      num_heads, 16 // num_heads)
+  expected = modeling._attend(query[:, :, :1], key, value, attention_bias, 1.5,
+                              drop)
+  found, expected = run([found, expected])
+  np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
 def test_output_at_positions_needs_positions():
   model = modeling.BertModel(tiny_config(), False, tf.zeros([1, 3], tf.int32))
   with pytest.raises(ValueError, match="output_positions, found None"):
