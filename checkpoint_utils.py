@@ -345,6 +345,36 @@ def check_resume_config(bert_config, output_dir):
                      " one another --output_dir" % message)
 
 
+# By what the variables of an optimizer's moments end in.
+_SLOT_ENDINGS = {"adamw": "/adam_m", "lamb": "/lamb_m",
+                 "lamb_google": "/adam_m"}
+
+
+def check_resume_optimizer(optimizer, precision, output_dir):
+  """Compares how to train with how the checkpoints there were trained.
+
+  Args:
+    optimizer: string in `optimization.OPTIMIZERS`.
+    precision: string in `estimator_utils.PRECISIONS`.
+    output_dir: path.
+
+  Raises:
+    ValueError: the checkpoint lacks variables that training would restore.
+  """
+  latest = tf.train.latest_checkpoint(output_dir)
+  if latest is None:
+    return
+  names = [name for name, _ in tf.train.list_variables(latest)]
+  start = ("; go on as it was, or start a new run from it: --init_checkpoint=%s"
+           " with another --output_dir" % latest)
+  if not any(name.endswith(_SLOT_ENDINGS[optimizer]) for name in names):
+    raise ValueError("--optimizer is %s, but the checkpoint %s has %s%s" % (
+        optimizer, latest, bert_utils.describe_slots(names), start))
+  if precision == "float16" and "loss_scale/scale" not in names:
+    raise ValueError("--precision is float16, but the checkpoint %s was trained"
+                     " in another and has no loss scale%s" % (latest, start))
+
+
 def _config_beside(folder):
   """Path of the config in a checkpoint's folder; None if one cannot tell.
 
@@ -386,7 +416,7 @@ def check_init_checkpoint(init_checkpoint):
     if latest is None:
       raise ValueError("--init_checkpoint: there is no checkpoint in the"
                        " folder %s" % init_checkpoint)
-    return latest
+    init_checkpoint = latest
   for ending in (".index", ".data-00000-of-00001"):
     if init_checkpoint.endswith(ending):
       init_checkpoint = init_checkpoint[:-len(ending)]
@@ -401,6 +431,11 @@ def check_init_checkpoint(init_checkpoint):
         "--init_checkpoint: %s cannot be read, it may be cut off; copy it again"
         " (%s)" % (init_checkpoint, getattr(error, "message", error))
         ) from error
+  spoilt = first_non_finite(init_checkpoint)
+  if spoilt:
+    raise ValueError(
+        "--init_checkpoint: %s is spoilt, its variable %s has numbers that are"
+        " not finite; take an earlier checkpoint" % (init_checkpoint, spoilt))
   return init_checkpoint
 
 
@@ -434,6 +469,32 @@ def latest_step(folder):
   """
   latest = tf.train.latest_checkpoint(folder)
   return (checkpoint_step(latest) if latest else 0), latest
+
+
+def write_checkpoint_state(folder, names):
+  """Writes a folder's list of checkpoints, by which the latest is found.
+
+  The list has names without a folder, so that the folder may be moved; what
+  `tf.train.update_checkpoint_state` writes of an absolute path has one.
+
+  Args:
+    folder: path.
+    names: list of checkpoint prefixes in it, the latest last.
+  """
+  quoted = [json.dumps(os.path.basename(name)) for name in names]
+  write_text(os.path.join(folder, "checkpoint"), "".join(
+      ["model_checkpoint_path: %s\n" % quoted[-1]] +
+      ["all_model_checkpoint_paths: %s\n" % name for name in quoted]))
+
+
+def first_non_finite(checkpoint):
+  """Name of a checkpoint's first variable that has nan or inf; else None."""
+  reader = tf.train.load_checkpoint(checkpoint)
+  for name, dtype in sorted(reader.get_variable_to_dtype_map().items()):
+    if dtype.is_floating and not np.isfinite(
+        reader.get_tensor(name).astype(np.float32)).all():
+      return name
+  return None
 
 
 def step_checkpoints(folder):

@@ -300,10 +300,30 @@ def define_flags():
                     " does).")
 
 
+class RateParser(flags.FloatParser):
+  """A learning rate: a finite number from 0 on, or one of some words."""
+
+  def __init__(self, *words):
+    super(RateParser, self).__init__()
+    self._words = words
+
+  def parse(self, argument):
+    if argument in self._words:
+      return argument
+    try:
+      rate = super(RateParser, self).parse(argument)
+    except ValueError:
+      rate = -1.0
+    if not 0.0 <= rate < float("inf"):
+      raise ValueError("it must be a number from 0 on%s" % "".join(
+          " or " + word for word in self._words))
+    return rate
+
+
 # What is the user's to mend: in the checks that come before any work, and
 # later on, where a plain ValueError would be a fault of the code.
 BAD_INPUT = (ValueError, OSError, tf.errors.OpError)
-BAD_RUN = (bert_utils.InputError, FloatingPointError)
+BAD_RUN = (bert_utils.InputError, FloatingPointError, tf.errors.DataLossError)
 
 
 @contextlib.contextmanager
@@ -317,6 +337,10 @@ def exit_on(errors):
     yield
   except errors as error:
     message = getattr(error, "message", None) or str(error)
+    if isinstance(error, tf.errors.DataLossError):
+      message = ("an input file is cut off or damaged (%s); python"
+                 " scripts/inspect_tfrecord.py --check FILES says which" %
+                 message.splitlines()[0])
     sys.exit("%s: error: %s" % (os.path.basename(sys.argv[0]), message))
 
 
@@ -419,13 +443,14 @@ def _check_cluster(cluster, task, tf_config):
                      " are workers" % len(cluster["chief"]))
   addresses = sum(cluster.values(), [])
   for address in addresses:
-    if not address.rpartition(":")[0] or not address.rpartition(":")[2].isdigit():
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 2**16:
       raise ValueError("TF_CONFIG has the address %s, but it must be host:port"
                        % address)
     if addresses.count(address) > 1:
       raise ValueError("TF_CONFIG has the address %s more than once: every"
                        " process needs its own" % address)
-  kind, index = task.get("type"), str(task.get("index"))
+  kind, index = str(task.get("type")), str(task.get("index"))
   if kind not in cluster or not index.isdigit() or (
       int(index) >= len(cluster[kind])):
     raise ValueError(
@@ -458,6 +483,9 @@ def check_devices(options):
       contradict each other.
   """
   cluster = read_cluster()
+  if options.tpu_name and not options.use_tpu:
+    tf.logging.warning("--tpu_name %s is not used: --use_tpu is not given",
+                       options.tpu_name)
   if options.use_tpu:
     _check_tpu(options, cluster)
     num_replicas, where = options.num_tpu_cores, "TPU cores"
@@ -526,6 +554,9 @@ def _check_machines(options, cluster):
         "--use_xla is for GPUs, and TensorFlow %s finds none; on a CPU it"
         " compiles only with TF_XLA_FLAGS=%s in the environment, and was never"
         " seen to be faster" % (tf.__version__, _XLA_ON_CPU))
+  if options.precision == "float16" and not gpus:
+    tf.logging.warning("--precision=float16 on a CPU is many times slower than"
+                       " float32; it is for GPUs")
   if options.num_gpus > len(gpus):
     raise ValueError("--num_gpus is %d, but TensorFlow %s finds %d on this"
                      " machine" % (options.num_gpus, tf.__version__, len(gpus)))

@@ -26,6 +26,8 @@ SHUFFLE_RECORDS = 10000
 # the order must not depend on the machine.
 _FILES_AT_ONCE = 8
 _RECORDS_IN_TURN = 16
+# So much data is compared with its metadata: seconds from a cold disk.
+_CHECKED_BYTES = 2**32
 
 # With length buckets: sequences are sorted within so many steps' records, and
 # cropped to a multiple of so many tokens.
@@ -102,8 +104,9 @@ def read_metadata(path):
 def count_records(paths):
   """Number of records of each file.
 
-  What `metadata.json` says is taken; else the records' headers are counted, for
-  which a compressed or remote file is read as a whole.
+  What `metadata.json` says is taken where files are compressed, remote or large;
+  else the records' headers are counted, and compared with it. (Without metadata,
+  a compressed or remote file is read as a whole.)
 
   Args:
     paths: list of paths.
@@ -112,21 +115,27 @@ def count_records(paths):
     List of ints.
 
   Raises:
-    ValueError: a file is cut off.
+    ValueError: a file is cut off, or has not what its metadata say.
   """
   start = time.time()
-  counts, counted = [], 0
+  counts, counted, checked_bytes = [], 0, 0
   for path in paths:
     count = _stored_count(path)
-    if count is None:
+    checked_bytes += tf.gfile.Stat(path).length
+    if count is None or (_can_seek(path) and checked_bytes <= _CHECKED_BYTES):
       counted += 1
-      count = _count_file(path)
+      found = _count_file(path)
+      if count not in (None, found):
+        raise ValueError(
+            "%s has %d records, but metadata.json beside it says %d; copy both"
+            " again, or move metadata.json away" % (path, found, count))
+      count = found
     counts.append(count)
   seconds = time.time() - start
   if seconds > 5:
     tf.logging.info(
-        "counting the records of %d files took %d s, of %d without metadata"
-        " file by file", len(paths), seconds, counted)
+        "counting the records of %d files took %d s, of %d by their headers",
+        len(paths), seconds, counted)
   return counts
 
 
@@ -142,9 +151,13 @@ def _stored_count(path):
   return counts[files.index(os.path.basename(path))]
 
 
+def _can_seek(path):
+  return os.path.isfile(path) and not compression_type([path])
+
+
 def _count_file(path):
   """Counts a file's records, without reading them where it can seek."""
-  if compression_type([path]) or not os.path.isfile(path):
+  if not _can_seek(path):
     try:
       return sum(1 for _ in iterate_records(path))
     except tf.errors.DataLossError as error:

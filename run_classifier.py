@@ -447,6 +447,9 @@ class ClassifierRun(object):
         self.bert_config, self.init_checkpoint, options.allow_partial_init,
         options.init_from_group0, options.grow_vocab)
     checkpoint_utils.check_resume_config(self.bert_config, options.output_dir)
+    if options.do_train:
+      checkpoint_utils.check_resume_optimizer(
+          options.optimizer, options.precision, options.output_dir)
     tokenization.validate_case_matches_checkpoint(options.do_lower_case,
                                                   self.init_checkpoint)
     self.tokenizer = tokenization.FullTokenizer(options.vocab_file,
@@ -614,15 +617,15 @@ def train(run, tpu_estimator):
         LOGGED, options, run.num_train_steps, options.train_batch_size,
         options.max_seq_length, num_examples / options.train_batch_size,
         interruption, estimator_utils.is_chief())
-    tpu_estimator.train(
-        input_fn=file_based_input_fn_builder(
-            feature_file, options.max_seq_length, is_training=True,
-            drop_remainder=True, seed=options.seed,
-            start_step=checkpoint_utils.batches_read(latest),
-            bucket_by_length=options.bucket_by_length,
-            record_count=num_examples),
-        max_steps=run.num_train_steps, hooks=hooks)
-    interruption.exit(options.output_dir)
+    with training_hooks.exit_if_told(interruption, options.output_dir):
+      tpu_estimator.train(
+          input_fn=file_based_input_fn_builder(
+              feature_file, options.max_seq_length, is_training=True,
+              drop_remainder=True, seed=options.seed,
+              start_step=checkpoint_utils.batches_read(latest),
+              bucket_by_length=options.bucket_by_length,
+              record_count=num_examples),
+          max_steps=run.num_train_steps, hooks=hooks)
 
 
 def evaluate(run, tpu_estimator):
@@ -681,7 +684,7 @@ def _keep_best(run, best):
     if not path.endswith(".meta"):
       tf.gfile.Copy(path, os.path.join(folder, os.path.basename(path)),
                     overwrite=True)
-  tf.train.update_checkpoint_state(folder, prefix)
+  checkpoint_utils.write_checkpoint_state(folder, [prefix])
 
 
 def best_checkpoint(output_dir):
@@ -828,7 +831,8 @@ def define_flags():
     flags.DEFINE_integer(name, default, "Global batch size.", lower_bound=1)
   flags.DEFINE_enum("optimizer", "adamw", optimization.OPTIMIZERS,
                     "Optimizer.")
-  flags.DEFINE_float("learning_rate", 5e-5, "Highest learning rate.")
+  flags.DEFINE(estimator_utils.RateParser(), "learning_rate", 5e-5,
+               "Highest learning rate.")
   flags.DEFINE_float("num_train_epochs", 3.0, "Epochs to train.",
                      lower_bound=0.0)
   flags.DEFINE_float("warmup_proportion", 0.1,

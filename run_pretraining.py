@@ -704,7 +704,8 @@ def train(tpu_estimator, input_files, options, best=None, evaluate_fn=None):
       options.train_batch_size, sum(counts), options.learning_rate,
       options.optimizer, options.num_warmup_steps,
       training_hooks.batch_parts(options))
-  if best and best.last_step < step and step % options.eval_every_steps == 0:
+  if best and best.last_step < step and (
+      step % options.eval_every_steps == 0 or step >= options.num_train_steps):
     # A process ended between this checkpoint and its evaluation.
     with training_hooks.catch_signals() as interruption:
       best.add(step, latest, evaluate_fn(interruption))
@@ -722,7 +723,6 @@ def train(tpu_estimator, input_files, options, best=None, evaluate_fn=None):
         end = min(end, (step // every + 1) * every)
       _train_until(end, step, latest, lines, tpu_estimator, input_files, counts,
                    options, interruption)
-      interruption.exit(options.output_dir)
       if not estimator_utils.is_chief():
         return  # the chief may not have written its last checkpoint yet
       step, latest = checkpoint_utils.latest_step(options.output_dir)
@@ -758,14 +758,15 @@ def _train_until(end, step, latest, lines, tpu_estimator, input_files, counts,
       LOGGED, options, options.num_train_steps, options.train_batch_size,
       options.max_seq_length, sum(counts) / options.train_batch_size,
       interruption, estimator_utils.is_chief())
-  tpu_estimator.train(
-      input_fn=input_fn_builder(
-          input_files, options.max_seq_length,
-          options.max_predictions_per_seq, is_training=True,
-          seed=options.seed,
-          start_step=checkpoint_utils.batches_read(latest),
-          bucket_by_length=options.bucket_by_length, record_counts=counts),
-      max_steps=end, hooks=hooks)
+  with training_hooks.exit_if_told(interruption, options.output_dir):
+    tpu_estimator.train(
+        input_fn=input_fn_builder(
+            input_files, options.max_seq_length,
+            options.max_predictions_per_seq, is_training=True,
+            seed=options.seed,
+            start_step=checkpoint_utils.batches_read(latest),
+            bucket_by_length=options.bucket_by_length, record_counts=counts),
+        max_steps=end, hooks=hooks)
 
 
 def _check_evaluation_flags():
@@ -820,6 +821,11 @@ def _check_flags():
         "--max_seq_length %d is more than max_position_embeddings %d in %s" % (
             FLAGS.max_seq_length, bert_config.max_position_embeddings,
             FLAGS.bert_config_file))
+  if FLAGS.do_train and FLAGS.start_warmup_step >= FLAGS.num_train_steps:
+    raise ValueError(
+        "--start_warmup_step %d is not less than --num_train_steps %d: the rate"
+        " would be 0 all along" % (FLAGS.start_warmup_step,
+                                   FLAGS.num_train_steps))
   if FLAGS.do_train and FLAGS.num_warmup_steps >= FLAGS.num_train_steps:
     tf.logging.warning(
         "--num_warmup_steps %d is not less than --num_train_steps %d: the"
@@ -837,6 +843,9 @@ def _check_flags():
       bert_config, FLAGS.init_checkpoint, FLAGS.allow_partial_init,
       FLAGS.init_from_group0, FLAGS.grow_vocab)
   checkpoint_utils.check_resume_config(bert_config, FLAGS.output_dir)
+  if FLAGS.do_train:
+    checkpoint_utils.check_resume_optimizer(FLAGS.optimizer, FLAGS.precision,
+                                            FLAGS.output_dir)
   train_files = expand_input_files(FLAGS.input_file)
   eval_files = train_files
   if FLAGS.eval_input_file:
@@ -901,18 +910,6 @@ def main(arguments):
       evaluate_latest()
 
 
-class _RateParser(flags.FloatParser):
-  """A number, or "auto"."""
-
-  def parse(self, argument):
-    if argument == AUTO:
-      return argument
-    try:
-      return super(_RateParser, self).parse(argument)
-    except ValueError as error:
-      raise ValueError("it is a number or %s" % AUTO) from error
-
-
 def define_flags():
   """Defines this script's flags."""
   estimator_utils.define_flags()
@@ -938,10 +935,11 @@ def define_flags():
                        lower_bound=1)
   flags.DEFINE_enum("optimizer", "lamb", optimization.OPTIMIZERS,
                     "Optimizer; lamb is albert_zh's variant.")
-  flags.DEFINE(_RateParser(), "learning_rate", 1.5e-4,
+  flags.DEFINE(estimator_utils.RateParser(AUTO), "learning_rate", 1.5e-4,
                "Highest learning rate; \"auto\" is LAMB's rule,"
                " 0.00176 * sqrt(batch / 4096).")
-  flags.DEFINE_float("poly_power", 1.0, "Exponent of the rate's decay.")
+  flags.DEFINE_float("poly_power", 1.0, "Exponent of the rate's decay.",
+                     lower_bound=0.0)
   flags.DEFINE_integer("num_train_steps", 100000, "Step to train to.",
                        lower_bound=1)
   flags.DEFINE_integer("num_warmup_steps", 10000, "Steps of warm-up.",

@@ -212,7 +212,8 @@ class StopOnNonFiniteHook(_StepHook):
                   tf.train.latest_checkpoint(self._model_dir))
     raise FloatingPointError(
         "training diverged at step %d: loss %s, gradient norm %s, learning"
-        " rate %g; the last checkpoint is %s; restart from it with a lower"
+        " rate %g; the last checkpoint of finite weights is %s; restart from it,"
+        " or from an earlier one if the loss had been rising, with a lower"
         " --learning_rate or a longer --num_warmup_steps" % (
             self._step - 1, values["loss"], values["gradient_norm"],
             values["learning_rate"], checkpoint or "none"))
@@ -248,29 +249,20 @@ def last_good_checkpoint(model_dir, bad_step):
   """
   good = checkpoint_utils.step_checkpoints(model_dir)
   removed = []
-  while good and (good[-1][0] >= bad_step or not _is_finite(good[-1][1])):
+  while good and (good[-1][0] >= bad_step or checkpoint_utils.first_non_finite(good[-1][1])):
     removed.append(good.pop()[1])
   if removed:
     tf.logging.warning("removed, as its weights are of no use: %s",
                        ", ".join(removed))
     # The list first: it must never name what is gone.
     if good:
-      tf.train.update_checkpoint_state(
-          model_dir, good[-1][1], [path for _, path in good])
+      checkpoint_utils.write_checkpoint_state(model_dir,
+                                              [path for _, path in good])
     else:
       tf.gfile.Remove(os.path.join(model_dir, "checkpoint"))
     for path in removed:
       tf.train.remove_checkpoint(path)
   return good[-1][1] if good else None
-
-
-def _is_finite(checkpoint):
-  """Whether all numbers of a checkpoint are finite."""
-  reader = tf.train.load_checkpoint(checkpoint)
-  return all(
-      np.isfinite(reader.get_tensor(name).astype(np.float32)).all()
-      for name, dtype in reader.get_variable_to_dtype_map().items()
-      if dtype.is_floating)
 
 
 class TrainingLogHook(_StepHook):
@@ -336,13 +328,14 @@ class TrainingLogHook(_StepHook):
     seconds = max(time.time() - self._start_time, 1e-9)
     means = {key: total / max(1, self._finite_count)
              for key, total in self._sums.items()}
+    for key in ("learning_rate", LOSS_SCALE, SKIPPED_STEPS):
+      if key in means:  # the figure of now, not a mean
+        means[key] = float(self._last[key])
     slots = means.pop(SLOTS, self._tokens_per_example)
     real = means.pop(TOKENS, None)
     shown = ["%s %.4g" % (key, means[key]) for key in self._keys]
-    for key in (LOSS_SCALE, SKIPPED_STEPS):
-      if key in means:  # the figure of now, not a mean
-        means[key] = float(self._last[key])
-        shown.append("%s %g" % (key, means[key]))
+    shown += ["%s %g" % (key, means[key]) for key in (LOSS_SCALE, SKIPPED_STEPS)
+              if key in means]
     steps_per_second = self._count / seconds
     examples = steps_per_second * self._batch_size
     means.update(examples_per_second=examples,
@@ -387,6 +380,7 @@ class Interruption(object):
 
   def __init__(self):
     self.signal = None
+    self.can_wait = False  # whether a step runs that may end first
 
   def exit(self, model_dir):
     """Ends the process as the signal asks for, if one came.
@@ -410,6 +404,9 @@ class Interruption(object):
 def catch_signals():
   """Makes the first signal a note, and the second one the end.
 
+  The first one is the end, too, as long as no session was made: there is
+  nothing to save.
+
   Python runs a handler only after the running step. What the signals' numbers
   are written to is read at once, so that the second need not wait.
 
@@ -431,7 +428,10 @@ def catch_signals():
           return
         if number not in signals:
           continue
-        if interruption.signal is not None:
+        if interruption.signal is not None or not interruption.can_wait:
+          # Nothing to save, or no patience. Python's own way would wait for
+          # TensorFlow, which may wait for other machines.
+          os.write(2, b"ended by a signal\n")
           os._exit(128 + number)
         interruption.signal = number
 
@@ -455,6 +455,28 @@ def catch_signals():
     os.close(writer)
 
 
+@contextlib.contextmanager
+def exit_if_told(interruption, model_dir):
+  """Ends the process after what is within, if a signal came meanwhile.
+
+  That goes before an InputError: of several workers, those that lose the chief
+  because all of them were told to end have not failed.
+
+  Args:
+    interruption: Interruption.
+    model_dir: path of the checkpoints.
+
+  Raises:
+    Stopped: a signal came.
+  """
+  try:
+    yield
+  except bert_utils.InputError:
+    interruption.exit(model_dir)
+    raise
+  interruption.exit(model_dir)
+
+
 def _signal_name(number):
   return "SIGTERM" if number == signal.SIGTERM else "SIGINT"
 
@@ -473,6 +495,10 @@ class InterruptionHook(tf.train.SessionRunHook):
     self._interruption = interruption
     self._is_chief = is_chief
     self._said = False
+
+  def after_create_session(self, session, coord):
+    del session, coord
+    self._interruption.can_wait = True
 
   def after_run(self, run_context, run_values):
     del run_values
@@ -601,7 +627,7 @@ def _keep(checkpoint, output_dir, folder):
     if not path.endswith(".meta"):
       tf.gfile.Copy(path, os.path.join(folder, os.path.basename(path)),
                     overwrite=True)
-  tf.train.update_checkpoint_state(folder, prefix)
+  checkpoint_utils.write_checkpoint_state(folder, [prefix])
   for _, old in checkpoint_utils.step_checkpoints(folder):
     if old != prefix:
       tf.train.remove_checkpoint(old)

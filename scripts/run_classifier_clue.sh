@@ -27,7 +27,7 @@ VOCAB_FILE="${VOCAB_FILE:-$ROOT/albert_config/vocab.txt}"
 OUTPUT_DIR="${OUTPUT_DIR:-$ROOT/output/$TASK_NAME}"
 use_environment requirements.txt
 
-"$PYTHON" "$ROOT/run_classifier.py" \
+exec "$PYTHON" "$ROOT/run_classifier.py" \
   --task_name="$TASK_NAME" \
   --do_train=True \
   --do_eval=True \

@@ -12,7 +12,7 @@ VOCAB_FILE="${VOCAB_FILE:-$ROOT/albert_config/vocab.txt}"
 OUTPUT_DIR="${OUTPUT_DIR:-$ROOT/output/lcqmc}"
 use_environment requirements.txt
 
-"$PYTHON" "$ROOT/run_classifier.py" \
+exec "$PYTHON" "$ROOT/run_classifier.py" \
   --task_name=lcqmc_pair \
   --do_train=True \
   --do_eval=True \

@@ -60,10 +60,15 @@ FREE_PORTS
 )"
 mkdir -p "$OUTPUT_DIR"
 workers=()
+stopped=
 stop() {
-  kill "${workers[@]}" 2>/dev/null || true
+  # Once: a second signal would end them before they have saved.
+  [ -n "$stopped" ] || kill "${workers[@]}" 2>/dev/null || true
+  stopped=1
 }
 trap stop EXIT
+# They write a checkpoint and end, which is waited for.
+trap stop TERM INT
 for ((index = 1; index < NUM_WORKERS; index++)); do
   TF_CONFIG="$(tf_config "$index" "${addresses[@]}")" \
     bash "$ROOT/scripts/run_pretraining_gpu.sh" "$@" \
@@ -75,7 +80,18 @@ TF_CONFIG="$(tf_config 0 "${addresses[@]}")" \
   bash "$ROOT/scripts/run_pretraining_gpu.sh" "$@" &
 workers+=("$!")
 # The first that fails ends all: the others would wait for it.
+status=0
 for _ in "${workers[@]}"; do
-  wait -n || die "a worker failed; its last lines are above or in" \
-    "$OUTPUT_DIR/worker_*.log"
+  wait -n || status=$?
+  [ "$status" = 0 ] || break
 done
+[ "$status" = 0 ] || stop
+for worker in "${workers[@]}"; do
+  wait "$worker" || true
+done
+case "$status" in
+  0) ;;
+  130 | 143) exit "$status" ;;  # told to end, and saved
+  *) die "a worker failed; its last lines are above or in" \
+       "$OUTPUT_DIR/worker_*.log" ;;
+esac

@@ -552,3 +552,40 @@ def test_batches_read_are_steps_made_and_skipped(tmp_path):
       path = tf.train.Saver().save(session, str(tmp_path / "model.ckpt"), step)
     assert checkpoint_utils.batches_read(path) == expected
     assert checkpoint_utils.latest_step(str(tmp_path)) == (7, path)
+
+
+def save_variables(folder, **values):
+  """A checkpoint of these variables; returns its prefix."""
+  with tf.Graph().as_default(), tf.Session() as session:
+    for name, value in values.items():
+      tf.get_variable(name.replace("__", "/"), initializer=value)
+    session.run(tf.global_variables_initializer())
+    return tf.train.Saver().save(session, str(folder / "model.ckpt"), 7)
+
+
+def test_a_spoilt_checkpoint_is_not_started_from(tmp_path):
+  prefix = save_variables(tmp_path, good=[1.0], spoilt=[1.0, float("nan")])
+  with pytest.raises(ValueError, match="its variable spoilt has numbers that"):
+    checkpoint_utils.check_init_checkpoint(prefix)
+
+
+def test_a_folder_may_be_moved(tmp_path):
+  (tmp_path / "old").mkdir()
+  prefix = save_variables(tmp_path / "old", weights=[1.0])
+  checkpoint_utils.write_checkpoint_state(str(tmp_path / "old"), [prefix])
+  assert tf.train.latest_checkpoint(str(tmp_path / "old")) == prefix
+  os.rename(str(tmp_path / "old"), str(tmp_path / "new"))
+  assert tf.train.latest_checkpoint(str(tmp_path / "new")) == str(
+      tmp_path / "new" / os.path.basename(prefix))
+
+
+def test_another_optimizer_or_precision_cannot_go_on(tmp_path):
+  folder = str(tmp_path)
+  checkpoint_utils.check_resume_optimizer("lamb", "float16", folder)  # new
+  save_variables(tmp_path, weights=[1.0], weights__lamb_m=[0.0])
+  checkpoint_utils.check_resume_optimizer("lamb", "bfloat16", folder)
+  for optimizer in ("adamw", "lamb_google"):
+    with pytest.raises(ValueError, match="--optimizer is %s, but" % optimizer):
+      checkpoint_utils.check_resume_optimizer(optimizer, "float32", folder)
+  with pytest.raises(ValueError, match="--precision is float16, but"):
+    checkpoint_utils.check_resume_optimizer("lamb", "float16", folder)

@@ -12,7 +12,7 @@ import estimator_utils
 
 def options(**changes):
   values = dict(
-      use_tpu=False, num_gpus=0, require_gpu=False, num_tpu_cores=8,
+      use_tpu=False, tpu_name=None, num_gpus=0, require_gpu=False, num_tpu_cores=8,
       do_train=True, gradient_accumulation_steps=1, precision="float32",
       recompute_activations=False, use_xla=False, train_batch_size=32,
       eval_batch_size=8, seed=1)
@@ -156,7 +156,9 @@ def test_who_is_who_in_a_cluster(monkeypatch):
     (tf_config(ps=["a:1"], worker=["b:1", "c:1"]), ["ps", "only chief and"]),
     (tf_config(chief=["a:1", "b:1"], worker=["c:1", "d:1"]), ["2 chiefs"]),
     (tf_config(worker=["a:1", "b"]), ["address b,", "host:port"]),
-    (tf_config(worker=["a:1", "a:1"]), ["address a:1 more than once"])])
+    (tf_config(worker=["a:1", "a:1"]), ["address a:1 more than once"]),
+    (tf_config(worker=["a:1", "b:99999"]), ["address b:99999", "host:port"]),
+    (tf_config(task=(["worker"], 0)), ["task", "its cluster has"])])
 def test_clusters_that_cannot_be(text, parts):
   with pytest.raises(ValueError) as error:
     estimator_utils.read_cluster(text)
@@ -266,3 +268,22 @@ def test_a_second_session_means_that_a_worker_is_lost():
                      " is lost; .* a:1, b:1, this is number 0"):
     hook.after_create_session(None, None)
   hook.end(None)
+
+
+@pytest.mark.parametrize("text", ["-1", "nan", "inf", "fast"])
+def test_rates_that_are_none(text):
+  with pytest.raises(ValueError, match="from 0 on or auto"):
+    estimator_utils.RateParser("auto").parse(text)
+
+
+def test_rates():
+  assert estimator_utils.RateParser("auto").parse("auto") == "auto"
+  assert estimator_utils.RateParser().parse("5e-5") == 5e-5
+  with pytest.raises(ValueError, match="from 0 on$"):
+    estimator_utils.RateParser().parse("auto")
+
+
+def test_a_damaged_input_file_is_said_in_one_sentence(capsys):
+  with pytest.raises(SystemExit, match="cut off or damaged .truncated record"):
+    with estimator_utils.exit_on(estimator_utils.BAD_RUN):
+      raise tf.errors.DataLossError(None, None, "truncated record at 7")

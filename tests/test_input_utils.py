@@ -182,7 +182,8 @@ def test_counting(paths, tmp_path):
       input_utils.count_records([str(path)])
 
 
-def test_metadata_know_the_counts(tmp_path):
+def test_metadata_know_the_counts(monkeypatch, tmp_path):
+  monkeypatch.setattr(input_utils, "_CHECKED_BYTES", 0)  # as of large files
   files = [str(tmp_path / name) for name in ("a", "b", "c", "d")]
   for path in files:
     with tf.python_io.TFRecordWriter(path) as writer:
@@ -191,6 +192,17 @@ def test_metadata_know_the_counts(tmp_path):
       "files": ["a", "b"], "instances": 9, "instances_per_file": [4, 5],
       "other_data_sets": [{"files": ["c"], "instances": 6}]}""")
   assert input_utils.count_records(files) == [4, 5, 6, 1]
+
+
+def test_wrong_metadata_are_refused(tmp_path):
+  path = str(tmp_path / "a")
+  with tf.python_io.TFRecordWriter(path) as writer:
+    writer.write(b"one")
+  tiny.write(tmp_path / "metadata.json", '{"files": ["a"], "instances": 1}')
+  assert input_utils.count_records([path]) == [1]
+  tiny.write(tmp_path / "metadata.json", '{"files": ["a"], "instances": 2}')
+  with pytest.raises(ValueError, match="has 1 records, but metadata.* says 2"):
+    input_utils.count_records([path])
 
 
 def test_length_buckets_need_shapes_that_may_vary():

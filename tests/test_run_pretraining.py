@@ -46,7 +46,8 @@ def write_records(path, name, count, predictions=PREDICTIONS,
                                        predictions, [output])
   data.write_metadata([output], {
       "max_seq_length": LENGTH, "max_predictions_per_seq": predictions,
-      "vocab_size": vocab_size or len(tiny.TOKENS), "instances": count,
+      "vocab_size": vocab_size or len(tiny.TOKENS),
+      "instances": len(instances),
       "vocab_hash": tokenization.vocab_hash(tokenizer.vocab),
       "vocab_file": str(path / "vocab.txt")})
   return output
@@ -130,7 +131,8 @@ def test_divergence_names_step_rate_and_checkpoint(folder, tmp_path):
   result = run(folder, tmp_path, "--do_train", learning_rate=1e30,
                num_train_steps=20, num_warmup_steps=0, optimizer="adamw")
   tiny.assert_fails(result, "training diverged at step", "learning rate",
-                    "last checkpoint is", "lower --learning_rate")
+                    "last checkpoint of finite weights is",
+                    "lower --learning_rate")
 
 
 # -------------------------------------------------------------- wrong inputs

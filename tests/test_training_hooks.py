@@ -144,6 +144,7 @@ def test_the_first_signal_is_a_note(tmp_path):
   before = signal.getsignal(signal.SIGTERM)
   with training_hooks.catch_signals() as interruption:
     interruption.exit(str(tmp_path))  # nothing came yet
+    interruption.can_wait = True
     os.kill(os.getpid(), signal.SIGTERM)
     while interruption.signal is None:
       time.sleep(0.01)
@@ -151,6 +152,17 @@ def test_the_first_signal_is_a_note(tmp_path):
   with pytest.raises(SystemExit) as stopped:
     interruption.exit(str(tmp_path))
   assert stopped.value.code == 143
+
+
+@pytest.mark.parametrize("signaled, raised", [
+    (signal.SIGTERM, SystemExit), (None, bert_utils.InputError)])
+def test_who_loses_others_when_told_to_end_has_not_failed(tmp_path, signaled,
+                                                          raised):
+  interruption = training_hooks.Interruption()
+  interruption.signal = signaled
+  with pytest.raises(raised):
+    with training_hooks.exit_if_told(interruption, str(tmp_path)):
+      raise bert_utils.InputError("the connection to another worker is lost")
 
 
 _BLOCKED = """
@@ -168,14 +180,17 @@ with tf.Graph().as_default(), tf.Session() as session:
   step_without_end = tf.FIFOQueue(1, tf.int32).dequeue()
   with training_hooks.catch_signals() as interruption:
     threading.Thread(target=tell, args=[interruption], daemon=True).start()
+    interruption.can_wait = CAN_WAIT
     tf.logging.error("waiting")
     session.run(step_without_end)
 """
 
 
-def test_the_second_signal_ends_within_a_step():
+@pytest.mark.parametrize("can_wait", ["True", "False"])
+def test_a_signal_ends_within_a_step(can_wait):
+  """The second one; the first one where no step can end."""
   process = subprocess.Popen(
-      [sys.executable, "-c", _BLOCKED], stderr=subprocess.PIPE,
+      [sys.executable, "-c", _BLOCKED.replace("CAN_WAIT", can_wait)], stderr=subprocess.PIPE,
       universal_newlines=True, cwd=tiny.ROOT,
       env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3"))
   for line in process.stderr:
@@ -195,7 +210,13 @@ def test_the_checkpoint_of_a_bad_update_is_removed(folder, tmp_path):
   tiny.assert_fails(result, "training diverged at step", "learning rate",
                     "lower --learning_rate")
   step, latest = checkpoint_utils.latest_step(str(tmp_path))
-  assert "the last checkpoint is %s;" % latest in result.stderr
+  assert "the last checkpoint of finite weights is %s;" % latest in result.stderr
+  moved = str(tmp_path) + "_moved"
+  os.rename(str(tmp_path), moved)
+  assert checkpoint_utils.latest_step(moved) == (
+      step, os.path.join(moved, os.path.basename(latest)))
+  latest = os.path.join(moved, os.path.basename(latest))
+  tmp_path = moved
   assert [latest] == [path for number, path in
                       checkpoint_utils.step_checkpoints(str(tmp_path))
                       if number >= step]
