@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # All the tests: style, suite, and the quickstart from a clean state.
-#   bash scripts/run_tests.sh                       five to fifteen minutes, two cores
+#   bash scripts/run_tests.sh                       five to twenty minutes, two cores
 #   bash scripts/run_tests.sh tests/test_modeling.py -k adapter    only these
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
