@@ -807,10 +807,10 @@ def define_flags():
   flags.DEFINE_string("vocab_file", None, "Vocabulary of the model.")
   flags.DEFINE_string(
       "text_a_column", None,
-      "tsv, jsonl: the text's column, a name of the header or a position.")
+      "tsv, csv, jsonl: the text's column, a name of the header or a position.")
   flags.DEFINE_string("text_b_column", None,
-                      "tsv, jsonl: the second text's column, for pairs.")
-  flags.DEFINE_string("label_column", None, "tsv, jsonl: the label's column.")
+                      "tsv, csv, jsonl: the second text's column, for pairs.")
+  flags.DEFINE_string("label_column", None, "tsv, csv, jsonl: the label's column.")
   flags.DEFINE_bool("do_lower_case", True,
                     "Whether to lower-case the text; False for cased models.")
   flags.DEFINE_integer("max_seq_length", 128,

@@ -323,7 +323,7 @@ def test_a_vocabulary_of_another_size(folder, tmp_path):
      ["--bucket_by_length makes batches of many lengths", "--use_tpu"]),
     (["--do_train"], {"learning_rate": "auto", "optimizer": "adamw"},
      ["--learning_rate=auto is LAMB's rule, but --optimizer is adamw"]),
-    (["--do_train"], {"learning_rate": "high"}, ["number or auto"]),
+    (["--do_train"], {"learning_rate": "high"}, ["from 0 on or auto"]),
     (["--do_train"], {"eval_every_steps": 1}, ["needs --eval_input_file"]),
     (["--do_eval"], {"eval_every_steps": 1}, ["--do_train is not given"]),
     (["--do_train"], {"early_stopping_evals": 1},
