@@ -15,6 +15,7 @@ import tokenization
 
 CONFIG_NAME = "albert_config.json"
 VOCAB_NAME = "vocab.txt"
+BEST_FOLDER = "best"  # below a run's folder, for its best checkpoint
 
 
 # ----------------------------------------------------- starting from one
@@ -485,6 +486,26 @@ def write_checkpoint_state(folder, names):
   write_text(os.path.join(folder, "checkpoint"), "".join(
       ["model_checkpoint_path: %s\n" % quoted[-1]] +
       ["all_model_checkpoint_paths: %s\n" % name for name in quoted]))
+
+
+def keep_checkpoint(checkpoint, folder):
+  """Copies a checkpoint into a folder, in place of the one that is there.
+
+  The old one goes last: whoever looks meanwhile finds one that is whole.
+
+  Args:
+    checkpoint: path of a checkpoint.
+    folder: path of a folder that exists.
+  """
+  prefix = os.path.join(folder, os.path.basename(checkpoint))
+  for path in tf.gfile.Glob(checkpoint + ".*"):
+    if not path.endswith(".meta"):
+      tf.gfile.Copy(path, os.path.join(folder, os.path.basename(path)),
+                    overwrite=True)
+  write_checkpoint_state(folder, [prefix])
+  for _, old in step_checkpoints(folder):
+    if old != prefix:
+      tf.train.remove_checkpoint(old)
 
 
 def first_non_finite(checkpoint):

@@ -46,7 +46,6 @@ FLAGS = flags.FLAGS
 
 # Beside the checkpoints: what a predictor has to know of the run.
 CLASSIFIER_NAME = "classifier.json"
-BEST_FOLDER = "best"
 EXPORT_FOLDER = "export"
 
 LOGGED = ("loss", "accuracy", "learning_rate", "gradient_norm")
@@ -674,17 +673,9 @@ def evaluate(run, tpu_estimator):
 
 def _keep_best(run, best):
   """Copies the best checkpoint into a folder that is complete by itself."""
-  folder = os.path.join(run.options.output_dir, BEST_FOLDER)
+  folder = os.path.join(run.options.output_dir, checkpoint_utils.BEST_FOLDER)
   run.write_classifier(folder)
-  prefix = os.path.join(folder, os.path.basename(best["checkpoint"]))
-  for _, old in checkpoint_utils.step_checkpoints(folder):
-    if old != prefix:
-      tf.train.remove_checkpoint(old)
-  for path in tf.gfile.Glob(best["checkpoint"] + ".*"):
-    if not path.endswith(".meta"):
-      tf.gfile.Copy(path, os.path.join(folder, os.path.basename(path)),
-                    overwrite=True)
-  checkpoint_utils.write_checkpoint_state(folder, [prefix])
+  checkpoint_utils.keep_checkpoint(best["checkpoint"], folder)
 
 
 def best_checkpoint(output_dir):
@@ -693,7 +684,8 @@ def best_checkpoint(output_dir):
   Raises:
     InputError: there is none.
   """
-  best = tf.train.latest_checkpoint(os.path.join(output_dir, BEST_FOLDER))
+  best = tf.train.latest_checkpoint(
+      os.path.join(output_dir, checkpoint_utils.BEST_FOLDER))
   latest = tf.train.latest_checkpoint(output_dir)
   if not best and not latest:
     raise bert_utils.InputError(

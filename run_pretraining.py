@@ -732,7 +732,7 @@ def train(tpu_estimator, input_files, options, best=None, evaluate_fn=None):
   if best:
     tf.logging.info("%s; the best checkpoint, in %s, has %s", (
         "stopped early" if best.should_stop() else "training has ended"),
-        os.path.join(options.output_dir, training_hooks.BEST_FOLDER),
+        os.path.join(options.output_dir, checkpoint_utils.BEST_FOLDER),
         best.describe())
 
 

@@ -17,7 +17,6 @@ import bert_utils
 import checkpoint_utils
 import estimator_utils
 
-BEST_FOLDER = "best"
 HISTORY_NAME = "eval_history.tsv"
 
 # Metrics by which a checkpoint may be the best, and whether more is better.
@@ -539,7 +538,7 @@ class BestCheckpoint(object):
       ValueError: what is left is of another metric.
     """
     self._output_dir = output_dir
-    self._folder = os.path.join(output_dir, BEST_FOLDER)
+    self._folder = os.path.join(output_dir, checkpoint_utils.BEST_FOLDER)
     self._path = os.path.join(self._folder, "best.json")
     self._metric = metric
     self._patience = patience
@@ -622,15 +621,7 @@ def _keep(checkpoint, output_dir, folder):
   tf.gfile.MakeDirs(folder)
   for name in (checkpoint_utils.CONFIG_NAME, checkpoint_utils.VOCAB_NAME):
     checkpoint_utils.copy_beside(os.path.join(output_dir, name), folder)
-  prefix = os.path.join(folder, os.path.basename(checkpoint))
-  for path in tf.gfile.Glob(checkpoint + ".*"):
-    if not path.endswith(".meta"):
-      tf.gfile.Copy(path, os.path.join(folder, os.path.basename(path)),
-                    overwrite=True)
-  checkpoint_utils.write_checkpoint_state(folder, [prefix])
-  for _, old in checkpoint_utils.step_checkpoints(folder):
-    if old != prefix:
-      tf.train.remove_checkpoint(old)
+  checkpoint_utils.keep_checkpoint(checkpoint, folder)
 
 
 # -------------------------------------------------------------------- together

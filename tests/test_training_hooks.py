@@ -305,7 +305,7 @@ def test_the_best_is_kept_and_found_again(tmp_path):
   best = training_hooks.BestCheckpoint(output_dir, "masked_lm_loss", 2)
   best.add(1, paths[0], results_of(2.0))
   best.add(2, paths[1], results_of(1.0))
-  folder = os.path.join(output_dir, training_hooks.BEST_FOLDER)
+  folder = os.path.join(output_dir, checkpoint_utils.BEST_FOLDER)
   assert checkpoint_utils.latest_step(folder) == (
       2, os.path.join(folder, "model.ckpt-2"))
   assert sorted(os.listdir(folder)) == [
