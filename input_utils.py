@@ -385,6 +385,25 @@ def _sort_window(keys, lengths, seeds):
   return tf.gather(keys, tf.reshape(tf.gather(by_length, steps), [-1]))
 
 
+# ------------------------------------------------------------------- features
+
+# The features that have a place for each token; both runners' records do.
+SEQUENCES = ("input_ids", "input_mask", "segment_ids")
+
+
+def to_int32(features):
+  """Casts what records hold as int64, which a TPU does not have.
+
+  Args:
+    features: dict, name -> Tensor.
+
+  Returns:
+    dict; other types stay.
+  """
+  return {name: tf.cast(tensor, tf.int32) if tensor.dtype == tf.int64 else
+          tensor for name, tensor in features.items()}
+
+
 # -------------------------------------------------------------------- lengths
 
 

@@ -282,15 +282,6 @@ def _log_example(example, features, tokenizer):
   tf.logging.info("label: %s (id = %d)", example.label, features.label_id)
 
 
-def _to_int32(features):
-  """A TPU has int32 only."""
-  return {name: tf.cast(tensor, tf.int32)
-          for name, tensor in features.items()}
-
-
-# What is cropped to the longest sequence of a batch.
-_SEQUENCES = ("input_ids", "input_mask", "segment_ids")
-
 # Classification data are small: the whole set is shuffled.
 _SHUFFLED_EXAMPLES = 100000
 
@@ -323,9 +314,9 @@ def file_based_input_fn_builder(input_file, seq_length, is_training,
            "is_real_example": scalar}
 
   def parse(records):
-    features = _to_int32(tf.parse_example(records, specs))
+    features = input_utils.to_int32(tf.parse_example(records, specs))
     if bucket_by_length:
-      return input_utils.crop(features, _SEQUENCES)
+      return input_utils.crop(features, input_utils.SEQUENCES)
     return features
 
   def lengths(records):
@@ -371,7 +362,7 @@ def input_fn_builder(features, seq_length, is_training, drop_remainder,
   arrays = {
       name: np.array([getattr(f, name) for f in features],
                      np.int32).reshape(-1, seq_length)
-      for name in _SEQUENCES}
+      for name in input_utils.SEQUENCES}
   arrays["label_ids"] = np.array([f.label_id for f in features], np.int32)
   arrays["is_real_example"] = np.array([f.is_real_example for f in features],
                                        np.int32)
@@ -379,7 +370,9 @@ def input_fn_builder(features, seq_length, is_training, drop_remainder,
   def load(indices):
     batch = {name: tf.gather(tf.constant(array), indices)
              for name, array in arrays.items()}
-    return input_utils.crop(batch, _SEQUENCES) if bucket_by_length else batch
+    if bucket_by_length:
+      return input_utils.crop(batch, input_utils.SEQUENCES)
+    return batch
 
   def lengths(indices):
     return input_utils.sequence_lengths(
@@ -802,7 +795,8 @@ def define_flags():
       "tsv, csv, jsonl: the text's column, a name of the header or a position.")
   flags.DEFINE_string("text_b_column", None,
                       "tsv, csv, jsonl: the second text's column, for pairs.")
-  flags.DEFINE_string("label_column", None, "tsv, csv, jsonl: the label's column.")
+  flags.DEFINE_string("label_column", None,
+                      "tsv, csv, jsonl: the label's column.")
   flags.DEFINE_bool("do_lower_case", True,
                     "Whether to lower-case the text; False for cased models.")
   flags.DEFINE_integer("max_seq_length", 128,

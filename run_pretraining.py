@@ -386,10 +386,6 @@ def _feature_specs(max_seq_length, max_predictions_per_seq):
       "next_sentence_labels": tf.FixedLenFeature([1], tf.int64)}
 
 
-# What is cropped to the longest sequence of a batch.
-_SEQUENCES = ("input_ids", "input_mask", "segment_ids")
-
-
 def input_fn_builder(input_files, max_seq_length, max_predictions_per_seq,
                      is_training, num_cpu_threads=4, seed=None, start_step=0,
                      bucket_by_length=False, record_counts=None):
@@ -421,9 +417,9 @@ def input_fn_builder(input_files, max_seq_length, max_predictions_per_seq,
 
   def parse(records):
     """Parses a whole batch; a TPU has int32 only."""
-    features = _to_int32(tf.parse_example(records, specs))
+    features = input_utils.to_int32(tf.parse_example(records, specs))
     if bucket_by_length:
-      return input_utils.crop(features, _SEQUENCES)
+      return input_utils.crop(features, input_utils.SEQUENCES)
     return features
 
   def lengths(records):
@@ -461,11 +457,6 @@ def input_fn_builder(input_files, max_seq_length, max_predictions_per_seq,
                          input_utils.find_worker(input_context))
 
   return input_fn
-
-
-def _to_int32(features):
-  return {name: tf.cast(tensor, tf.int32) if tensor.dtype == tf.int64 else
-          tensor for name, tensor in features.items()}
 
 
 def _padding_record(specs):
