@@ -14,11 +14,9 @@ best one predicts and, with --do_export, becomes a SavedModel. Runs on TPU, GPU
 and CPU.
 """
 
-import collections
 import json
 import os
 import sys
-import uuid
 
 from absl import app
 from absl import flags
@@ -27,9 +25,16 @@ import tensorflow.compat.v1 as tf
 
 import bert_utils
 import checkpoint_utils
-import classifier_utils
 # Some are imported for those who take them from here, as from the peers'.
-from classifier_utils import convert_single_example
+from classifier_features import convert_examples_to_features  # noqa: F401
+from classifier_features import file_based_convert_examples_to_features
+from classifier_features import file_based_input_fn_builder
+from classifier_features import input_fn_builder  # noqa: F401
+from classifier_model import ClassifierOutput  # noqa: F401
+from classifier_model import create_model  # noqa: F401
+from classifier_model import model_fn_builder
+import classifier_utils
+from classifier_utils import convert_single_example  # noqa: F401
 from classifier_utils import DataProcessor  # noqa: F401
 from classifier_utils import InputExample  # noqa: F401
 from classifier_utils import InputFeatures  # noqa: F401
@@ -37,7 +42,6 @@ from classifier_utils import PaddingInputExample
 import estimator_utils
 import input_utils
 import modeling
-from modeling import layer_norm
 import optimization
 import tokenization
 import training_hooks
@@ -49,349 +53,6 @@ CLASSIFIER_NAME = "classifier.json"
 EXPORT_FOLDER = "export"
 
 LOGGED = ("loss", "accuracy", "learning_rate", "gradient_norm")
-
-ClassifierOutput = collections.namedtuple(
-    "ClassifierOutput",
-    ["loss", "per_example_loss", "logits", "probabilities"])
-
-
-# ---------------------------------------------------------------------- model
-
-
-def create_model(bert_config, is_training, input_ids, input_mask, segment_ids,
-                 labels, num_labels, use_one_hot_embeddings,
-                 compute_dtype=tf.float32, dropout_seed=None,
-                 recompute_activations=False):
-  """Builds encoder and classification head.
-
-  Args:
-    bert_config: BertConfig.
-    is_training: bool.
-    input_ids: int32 Tensor [B, S].
-    input_mask: int32 Tensor [B, S].
-    segment_ids: int32 Tensor [B, S].
-    labels: int32 Tensor [B], or None when predicting.
-    num_labels: int.
-    use_one_hot_embeddings: bool.
-    compute_dtype: type of the encoder's products, see `modeling.BertModel`;
-      so are the two below.
-    dropout_seed: int32 Tensor [2], or None.
-    recompute_activations: bool.
-
-  Returns:
-    ClassifierOutput: loss (mean, scalar) and per_example_loss [B], both None
-    without labels; logits and probabilities [B, num_labels].
-  """
-  batch_size = bert_utils.get_shape_list(input_ids)[0]
-  model = modeling.BertModel(
-      config=bert_config,
-      is_training=is_training,
-      input_ids=input_ids,
-      input_mask=input_mask,
-      token_type_ids=segment_ids,
-      use_one_hot_embeddings=use_one_hot_embeddings,
-      compute_dtype=compute_dtype,
-      # Only the first token is read.
-      output_positions=tf.zeros([batch_size, 0], tf.int32),
-      dropout_seed=dropout_seed,
-      recompute_activations=recompute_activations)
-  output_layer = model.get_pooled_output()
-  output_weights = tf.get_variable(
-      "output_weights", [num_labels, bert_config.hidden_size],
-      initializer=modeling.create_initializer(0.02))
-  output_bias = tf.get_variable("output_bias", [num_labels],
-                                initializer=tf.zeros_initializer())
-  with tf.variable_scope("loss"):
-    if bert_config.ln_type == "preln":
-      # No norm stands behind the last pre-LN layer: albert_zh has it here.
-      output_layer = layer_norm(output_layer)
-    if is_training:
-      output_layer = modeling.dropout(output_layer, 0.1, dropout_seed, -1)
-    logits = tf.matmul(output_layer, tf.cast(output_weights, tf.float32),
-                       transpose_b=True)
-    logits = tf.nn.bias_add(logits, tf.cast(output_bias, tf.float32))
-    probabilities = tf.nn.softmax(logits, axis=-1)
-    if labels is None:
-      return ClassifierOutput(None, None, logits, probabilities)
-    per_example_loss = tf.nn.sparse_softmax_cross_entropy_with_logits(
-        labels=labels, logits=logits)
-    return ClassifierOutput(tf.reduce_mean(per_example_loss),
-                            per_example_loss, logits, probabilities)
-
-
-def model_fn_builder(bert_config, num_labels, init_checkpoint, learning_rate,
-                     num_train_steps, num_warmup_steps, use_tpu,
-                     use_one_hot_embeddings, optimizer="adamw",
-                     allow_partial_init=False, init_from_group0=False,
-                     grow_vocab=False, gradient_accumulation_steps=1,
-                     recompute_activations=False, precision="float32",
-                     seed=None):
-  """Returns `model_fn` for TPUEstimator.
-
-  Args:
-    bert_config: BertConfig.
-    num_labels: int.
-    init_checkpoint: path or None.
-    learning_rate: float.
-    num_train_steps: int; None when nothing is trained.
-    num_warmup_steps: int; None when nothing is trained.
-    use_tpu: bool.
-    use_one_hot_embeddings: bool.
-    optimizer: string, see `optimization.build_train_op`.
-    allow_partial_init: bool, see `checkpoint_utils.init_from_checkpoint`; so
-      are the two below.
-    init_from_group0: bool.
-    grow_vocab: bool.
-    gradient_accumulation_steps: int, micro-batches of a replica's batch.
-    recompute_activations: bool, in the backward pass, instead of keeping them.
-    precision: string in `estimator_utils.PRECISIONS`, of the activations.
-    seed: int, of dropout; None draws one for each op.
-
-  Returns:
-    function of (features, labels, mode, params).
-  """
-  modes = estimator_utils.estimator.ModeKeys
-  spec_class = estimator_utils.estimator.tpu.TPUEstimatorSpec
-
-  def build(features, is_training, dropout_seed=None):
-    """Builds the model on a (micro-)batch, and its most probable labels."""
-    output = create_model(
-        bert_config, is_training, features["input_ids"],
-        features["input_mask"], features["segment_ids"],
-        features["label_ids"], num_labels, use_one_hot_embeddings,
-        compute_dtype=estimator_utils.PRECISIONS[precision],
-        dropout_seed=dropout_seed,
-        recompute_activations=recompute_activations and is_training)
-    return output, tf.argmax(output.logits, axis=-1, output_type=tf.int32)
-
-  def train_spec(features):
-    """The spec of a training step; loss and accuracy are the whole batch's."""
-    replicas = optimization.num_replicas(use_tpu)
-    num_examples, = optimization.sum_over_replicas(
-        [tf.cast(tf.size(features["label_ids"]), tf.float32)], use_tpu)
-
-    def micro_loss(index):
-      part = optimization.micro_batch(features, index,
-                                      gradient_accumulation_steps)
-      output, predicted = build(part, True, estimator_utils.dropout_seed(
-          seed, index, part["input_ids"], use_tpu))
-      correct = tf.cast(tf.equal(predicted, part["label_ids"]), tf.float32)
-      # This replica's share of the mean; trained on is the replicas' mean.
-      return (tf.reduce_sum(output.per_example_loss) / num_examples * replicas,
-              {"accuracy": tf.reduce_sum(correct) / num_examples})
-
-    train = optimization.build_train_op(
-        micro_loss, learning_rate, num_train_steps, num_warmup_steps, use_tpu,
-        optimizer, gradient_accumulation_steps=gradient_accumulation_steps,
-        dynamic_loss_scale=precision == "float16")
-    scaffold_fn = checkpoint_utils.init_from_checkpoint(
-        init_checkpoint, use_tpu, allow_partial_init, init_from_group0,
-        grow_vocab)
-    estimator_utils.log_trainable_variables()
-    if not use_tpu:
-      training_hooks.publish(
-          estimator_utils.add_train_scalars(dict(train.sums), train))
-      training_hooks.publish_lengths(features["input_mask"])
-    return spec_class(
-        mode=modes.TRAIN, loss=estimator_utils.spec_loss(train.loss),
-        train_op=train.train_op, scaffold_fn=scaffold_fn)
-
-  def model_fn(features, labels, mode, params):
-    """Builds the graph of one mode."""
-    del labels, params
-    if mode == modes.TRAIN:
-      return train_spec(features)
-    output, predicted = build(features, False)
-    label_ids = features["label_ids"]
-
-    if mode == modes.EVAL:
-      def metric_fn(per_example_loss, predicted, label_ids, weights):
-        return {
-            "eval_accuracy": tf.metrics.accuracy(label_ids, predicted,
-                                                 weights=weights),
-            "eval_loss": tf.metrics.mean(per_example_loss, weights=weights)}
-
-      return spec_class(
-          mode=mode, loss=output.loss,
-          eval_metrics=(metric_fn, [
-              output.per_example_loss, predicted, label_ids,
-              tf.cast(features["is_real_example"], tf.float32)]))
-
-    return spec_class(
-        mode=mode, predictions={"probabilities": output.probabilities})
-
-  return model_fn
-
-
-# ------------------------------------------------------------------- features
-
-
-def convert_examples_to_features(examples, label_list, max_seq_length,
-                                 tokenizer):
-  """Converts examples into a list of InputFeatures."""
-  return [convert_single_example(index, example, label_list, max_seq_length,
-                                 tokenizer)
-          for index, example in enumerate(examples)]
-
-
-def file_based_convert_examples_to_features(examples, label_list,
-                                            max_seq_length, tokenizer,
-                                            output_file):
-  """Writes examples to a TFRecord file; it gets its name when complete.
-
-  Args:
-    examples: list of InputExamples (or PaddingInputExamples).
-    label_list: list of strings.
-    max_seq_length: int, S.
-    tokenizer: tokenization.FullTokenizer.
-    output_file: path.
-  """
-  def int_feature(values):
-    return tf.train.Feature(
-        int64_list=tf.train.Int64List(value=list(values)))
-
-  # Workers on several machines may write the same file at the same time.
-  temporary = "%s.tmp-%s" % (output_file, uuid.uuid4().hex)
-  with tf.python_io.TFRecordWriter(temporary) as writer:
-    for index, example in enumerate(examples):
-      if index % 10000 == 0 and index:
-        tf.logging.info("converted example %d of %d", index, len(examples))
-      features = convert_single_example(index, example, label_list,
-                                        max_seq_length, tokenizer)
-      if index < 3:
-        _log_example(example, features, tokenizer)
-      record = tf.train.Example(features=tf.train.Features(feature={
-          "input_ids": int_feature(features.input_ids),
-          "input_mask": int_feature(features.input_mask),
-          "segment_ids": int_feature(features.segment_ids),
-          "label_ids": int_feature([features.label_id]),
-          "is_real_example": int_feature([int(features.is_real_example)])}))
-      writer.write(record.SerializeToString())
-  tf.gfile.Rename(temporary, output_file, overwrite=True)
-
-
-def _log_example(example, features, tokenizer):
-  if isinstance(example, PaddingInputExample):
-    return
-  length = sum(features.input_mask)
-  tf.logging.info("*** Example %s ***", example.guid)
-  tf.logging.info("tokens: %s", " ".join(
-      tokenizer.convert_ids_to_tokens(features.input_ids[:length])))
-  tf.logging.info("segment_ids: %s",
-                  " ".join(str(i) for i in features.segment_ids[:length]))
-  tf.logging.info("label: %s (id = %d)", example.label, features.label_id)
-
-
-# Classification data are small: the whole set is shuffled.
-_SHUFFLED_EXAMPLES = 100000
-
-
-def file_based_input_fn_builder(input_file, seq_length, is_training,
-                                drop_remainder, seed=None, start_step=0,
-                                bucket_by_length=False, record_count=None):
-  """Creates an `input_fn` that reads a feature file.
-
-  Args:
-    input_file: path.
-    seq_length: int, S.
-    is_training: bool; shuffles and repeats for ever, in full batches, see
-      `input_utils.train_batches`. Otherwise every record comes once, in order.
-    drop_remainder: bool; a TPU needs full batches.
-    seed: int, for shuffling; None is another order each time.
-    start_step: int, how many batches a replica has had before; or a function
-      that returns it when the input is built.
-    bucket_by_length: bool; batches are cropped to their longest sequence (S is
-      then a multiple of 16), those of training are made of similar lengths.
-    record_count: int, how many there are; None counts when need be.
-
-  Returns:
-    function of params (with "batch_size", of each replica) and input_context.
-  """
-  sequence = tf.FixedLenFeature([seq_length], tf.int64)
-  scalar = tf.FixedLenFeature([], tf.int64)
-  specs = {"input_ids": sequence, "input_mask": sequence,
-           "segment_ids": sequence, "label_ids": scalar,
-           "is_real_example": scalar}
-
-  def parse(records):
-    features = input_utils.to_int32(tf.parse_example(records, specs))
-    if bucket_by_length:
-      return input_utils.crop(features, input_utils.SEQUENCES)
-    return features
-
-  def lengths(records):
-    return input_utils.sequence_lengths(tf.parse_example(
-        records, {"input_mask": sequence})["input_mask"])
-
-  def input_fn(params, input_context=None):
-    batch_size = params["batch_size"]
-    if not is_training:
-      return tf.data.TFRecordDataset(input_file).batch(
-          batch_size, drop_remainder=drop_remainder).map(
-              parse, num_parallel_calls=2).prefetch(2)
-    worker = input_utils.find_worker(input_context)
-    counts = ([record_count] if record_count else
-              input_utils.count_records([input_file]))
-    stream_seed = input_utils.any_seed(seed)
-    return input_utils.train_batches(
-        input_utils.file_epochs([input_file], counts, stream_seed, worker,
-                                shuffle_records=_SHUFFLED_EXAMPLES),
-        parse, stream_seed, batch_size, worker.num_replicas,
-        start_step() if callable(start_step) else start_step,
-        num_cpu_threads=2, lengths=lengths if bucket_by_length else None)
-
-  return input_fn
-
-
-def input_fn_builder(features, seq_length, is_training, drop_remainder,
-                     seed=None, start_step=0, bucket_by_length=False):
-  """Creates an `input_fn` from a list of InputFeatures; see above.
-
-  Args:
-    features: list of InputFeatures.
-    seq_length: int, S.
-    is_training: bool; shuffles and repeats for ever, in full batches.
-    drop_remainder: bool; a TPU needs full batches.
-    seed: int, for shuffling; None is another order each time.
-    start_step: int or a function that returns it.
-    bucket_by_length: bool.
-
-  Returns:
-    function of params (with "batch_size", of each replica) and input_context.
-  """
-  arrays = {
-      name: np.array([getattr(f, name) for f in features],
-                     np.int32).reshape(-1, seq_length)
-      for name in input_utils.SEQUENCES}
-  arrays["label_ids"] = np.array([f.label_id for f in features], np.int32)
-  arrays["is_real_example"] = np.array([f.is_real_example for f in features],
-                                       np.int32)
-
-  def load(indices):
-    batch = {name: tf.gather(tf.constant(array), indices)
-             for name, array in arrays.items()}
-    if bucket_by_length:
-      return input_utils.crop(batch, input_utils.SEQUENCES)
-    return batch
-
-  def lengths(indices):
-    return input_utils.sequence_lengths(
-        tf.gather(tf.constant(arrays["input_mask"]), indices))
-
-  def input_fn(params, input_context=None):
-    batch_size = params["batch_size"]
-    if not is_training:
-      return tf.data.Dataset.range(len(features)).batch(
-          batch_size, drop_remainder=drop_remainder).map(load)
-    worker = input_utils.find_worker(input_context)
-    stream_seed = input_utils.any_seed(seed)
-    return input_utils.train_batches(
-        input_utils.index_epochs(len(features), stream_seed, worker), load,
-        stream_seed, batch_size, worker.num_replicas,
-        start_step() if callable(start_step) else start_step,
-        num_cpu_threads=2, lengths=lengths if bucket_by_length else None)
-
-  return input_fn
 
 
 # ------------------------------------------------------------------- one run
