@@ -195,6 +195,9 @@ except UnsupportedTensorFlowError:
 # Whether this TensorFlow trains on several machines (TF_CONFIG).
 HAS_MULTI_WORKER = built_in_estimator()
 
+# Whether `tf.function` can compile with XLA on a CPU.
+HAS_JIT = not tf.__version__.startswith("1.")
+
 
 def set_up_logging():
   """Logs at INFO, every line once, without TensorFlow's advice to move on.
@@ -295,9 +298,11 @@ def define_flags():
       "precision", "float32", list(PRECISIONS),
       "Type of activations and products; weights stay float32. float16, for"
       " GPUs, scales the loss.")
-  flags.DEFINE_bool("use_xla", False,
-                    "Whether to compile the graph with XLA (a TPU always"
-                    " does).")
+  flags.DEFINE_bool(
+      "use_xla", None,
+      "GPU: whether XLA compiles the whole graph; default no. CPU: whether it"
+      " compiles the activation gelu in training; default yes. A TPU always"
+      " compiles.")
 
 
 class RateParser(flags.FloatParser):
@@ -534,9 +539,6 @@ def _check_tpu(options, cluster):
                            flag, size, options.num_tpu_cores))
 
 
-_XLA_ON_CPU = "--tf_xla_cpu_global_jit"
-
-
 def _check_machines(options, cluster):
   """Checks GPUs and cluster; returns the number of replicas, and of what."""
   gpus = list_gpus()
@@ -547,13 +549,9 @@ def _check_machines(options, cluster):
         "--require_gpu: TensorFlow %s finds no GPU on this machine; check"
         " nvidia-smi, CUDA_VISIBLE_DEVICES and that a TensorFlow for CUDA is"
         " installed" % tf.__version__)
-  if options.use_xla and not gpus and (
-      _XLA_ON_CPU not in os.environ.get("TF_XLA_FLAGS", "")):
-    # Read when TensorFlow is loaded: too late to set it here.
-    raise ValueError(
-        "--use_xla is for GPUs, and TensorFlow %s finds none; on a CPU it"
-        " compiles only with TF_XLA_FLAGS=%s in the environment, and was never"
-        " seen to be faster" % (tf.__version__, _XLA_ON_CPU))
+  if options.use_xla and not gpus and not HAS_JIT:
+    raise ValueError("--use_xla: TensorFlow %s compiles on GPUs only, and finds"
+                     " none; leave it out" % tf.__version__)
   if options.precision == "float16" and not gpus:
     tf.logging.warning("--precision=float16 on a CPU is many times slower than"
                        " float32; it is for GPUs")
@@ -654,7 +652,23 @@ def model_options(options):
   return dict(
       gradient_accumulation_steps=options.gradient_accumulation_steps,
       recompute_activations=options.recompute_activations,
-      precision=options.precision, seed=options.seed)
+      precision=options.precision, seed=options.seed,
+      compile_gelu=compiles_gelu(options))
+
+
+def compiles_gelu(options):
+  """Whether XLA compiles the activation in training: on CPUs, unless refused.
+
+  On a CPU it gets nothing else, because its products are slower than oneDNN's.
+
+  Args:
+    options: object with use_tpu and use_xla (bool, or None, the default).
+
+  Returns:
+    bool.
+  """
+  return (HAS_JIT and options.use_xla in (None, True) and
+          not options.use_tpu and not list_gpus())
 
 
 def add_train_scalars(scalars, train):
@@ -793,7 +807,7 @@ def _session_config(options, strategy):
     cpus = sum("cpu" in device.lower()
                for device in strategy.extended.worker_devices)
     config.device_count["CPU"] = max(1, cpus)
-  if options.use_xla:
+  if options.use_xla and list_gpus():
     config.graph_options.optimizer_options.global_jit_level = (
         tf.OptimizerOptions.ON_1)
   return config

@@ -262,7 +262,7 @@ def model_fn_builder(bert_config, init_checkpoint, learning_rate,
                      allow_partial_init=False, init_from_group0=False,
                      grow_vocab=False, gradient_accumulation_steps=1,
                      recompute_activations=False, precision="float32",
-                     seed=None):
+                     seed=None, compile_gelu=False):
   """Returns `model_fn` for TPUEstimator.
 
   Args:
@@ -285,6 +285,7 @@ def model_fn_builder(bert_config, init_checkpoint, learning_rate,
     recompute_activations: bool, in the backward pass, instead of keeping them.
     precision: string in `estimator_utils.PRECISIONS`, of the activations.
     seed: int, of dropout; None draws one for each op.
+    compile_gelu: bool, see `modeling.BertModel`.
 
   Returns:
     function of (features, labels, mode, params).
@@ -302,7 +303,8 @@ def model_fn_builder(bert_config, init_checkpoint, learning_rate,
         compute_dtype=estimator_utils.PRECISIONS[precision],
         output_positions=features["masked_lm_positions"],
         dropout_seed=dropout_seed,
-        recompute_activations=recompute_activations and is_training)
+        recompute_activations=recompute_activations and is_training,
+        compile_gelu=compile_gelu)
     masked_lm = get_masked_lm_output(
         bert_config, model.get_output_at_positions(),
         model.get_embedding_table(), model.get_embedding_table_2(), None,

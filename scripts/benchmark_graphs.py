@@ -201,13 +201,17 @@ def our_training(spec, features):
   Returns:
     (op of the step, loss).
   """
-  modeling, pretraining = import_from(
-      spec["code_dir"], ["modeling", "run_pretraining"])
+  modeling, pretraining, estimator_utils = import_from(
+      spec["code_dir"], ["modeling", "run_pretraining", "estimator_utils"])
   config = modeling.BertConfig.from_json_file(spec["config_file"])
+  compiles_gelu = hasattr(estimator_utils, "compiles_gelu") and (
+      estimator_utils.compiles_gelu(
+          types.SimpleNamespace(use_tpu=False, use_xla=None)))
   options = options_of(pretraining.model_fn_builder, {
       "precision": (spec["precision"], "float32"),
       "recompute_activations": (spec["recompute_activations"], False),
       "gradient_accumulation_steps": (spec["gradient_accumulation_steps"], 1),
+      "compile_gelu": (compiles_gelu, False),
   }, spec["code_dir"])
   model_fn = pretraining.model_fn_builder(
       config, None, LEARNING_RATE, NUM_STEPS, NUM_STEPS // 10, use_tpu=False,

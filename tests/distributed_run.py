@@ -108,7 +108,7 @@ def train(output_dir, task="pretraining", steps=10, optimizer="lamb",
       use_tpu=False, tpu_name=None, master=None, log_steps=1, seed=seed,
       output_dir=str(output_dir), save_checkpoints_steps=1000,
       keep_checkpoint_max=1, iterations_per_loop=1, num_tpu_cores=8,
-      num_gpus=0, use_xla=False)
+      num_gpus=0, use_xla=None)
   estimator = estimator_utils.make_estimator(
       make_model_fn(task, steps, optimizer, dict(config), seed=seed,
                     **options),

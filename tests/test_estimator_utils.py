@@ -223,26 +223,36 @@ def test_dropout_seeds_of_a_tpu_come_from_what_it_reads():
 # ------------------------------------------------------------------- session
 
 
-def test_xla_on_a_cpu(monkeypatch, gpus):
-  monkeypatch.delenv("TF_XLA_FLAGS", raising=False)
-  with pytest.raises(ValueError, match="--use_xla is for GPUs, .* only with "
-                     "TF_XLA_FLAGS=--tf_xla_cpu_global_jit"):
+@pytest.mark.parametrize("use_xla", [None, True, False])
+def test_on_a_cpu_xla_compiles_the_activation_only(use_xla):
+  settings = options(use_xla=use_xla)
+  config = estimator_utils._session_config(settings, None)
+  assert config.graph_options.optimizer_options.global_jit_level == (
+      tf.OptimizerOptions.DEFAULT)
+  assert config.allow_soft_placement
+  assert estimator_utils.model_options(settings)["compile_gelu"] is (
+      estimator_utils.HAS_JIT and use_xla is not False)
+
+
+def test_on_a_gpu_xla_compiles_all_where_it_is_asked_to(gpus):
+  gpus(1)
+  for use_xla, level in ((True, tf.OptimizerOptions.ON_1),
+                         (False, tf.OptimizerOptions.DEFAULT),
+                         (None, tf.OptimizerOptions.DEFAULT)):
+    settings = options(use_xla=use_xla)
+    config = estimator_utils._session_config(settings, None)
+    assert config.graph_options.optimizer_options.global_jit_level == level
+    assert estimator_utils.model_options(settings)["compile_gelu"] is False
+    estimator_utils.check_devices(settings)
+
+
+def test_xla_where_only_gpus_have_it(monkeypatch, gpus):
+  monkeypatch.setattr(estimator_utils, "HAS_JIT", False)
+  estimator_utils.check_devices(options())
+  with pytest.raises(ValueError, match="--use_xla: .* compiles on GPUs only"):
     estimator_utils.check_devices(options(use_xla=True))
-  monkeypatch.setenv("TF_XLA_FLAGS", "--tf_xla_cpu_global_jit")
-  estimator_utils.check_devices(options(use_xla=True))
-  monkeypatch.delenv("TF_XLA_FLAGS")
   gpus(1)
   estimator_utils.check_devices(options(use_xla=True))
-
-
-def test_xla_is_switched_on_for_all_sessions():
-  level = estimator_utils._session_config(
-      options(), None).graph_options.optimizer_options.global_jit_level
-  assert level == tf.OptimizerOptions.DEFAULT
-  config = estimator_utils._session_config(options(use_xla=True), None)
-  assert config.graph_options.optimizer_options.global_jit_level == (
-      tf.OptimizerOptions.ON_1)
-  assert config.allow_soft_placement
 
 
 def test_a_step_that_does_not_come_is_told(monkeypatch):

@@ -926,12 +926,25 @@ def test_cross_entropy_equals_the_op_of_tensorflow(shape):
   assert_all_close(found, expected, 1e-6)
 
 
-def test_the_gelu_of_training_is_gelu():
+@pytest.mark.parametrize("compiled", [False, pytest.param(
+    True, marks=pytest.mark.skipif(tf.__version__.startswith("1."),
+                                   reason="TensorFlow 1.15 cannot compile"))])
+@pytest.mark.parametrize("dtype,atol", [(tf.float32, 5e-6),
+                                        (tf.bfloat16, 0.13)])
+def test_the_gelu_of_training_is_gelu(compiled, dtype, atol):
   x = tf.constant(np.concatenate([np.linspace(-30, 30, 61),
                                   np.linspace(-3, 3, 61)]), tf.float32)
-  found, expected = run([[y] + tf.gradients(y, x) for y in (
-      modeling._gelu_to_train(x), modeling.gelu(x))])
-  np.testing.assert_allclose(found, expected, atol=5e-6)
+  narrow = tf.cast(x, dtype)
+  y = modeling._gelu_to_train(compiled)(narrow)
+  exact = modeling.gelu(x)
+  found = [y] + tf.gradients(y, narrow)
+  assert [tensor.dtype for tensor in found] == [dtype, dtype]
+  compiled_ops = [op for op in tf.get_default_graph().get_operations()
+                  if op.type.endswith("PartitionedCall")]
+  assert len(compiled_ops) == (2 if compiled else 0)
+  found, expected = run([[tf.cast(tensor, tf.float32) for tensor in found],
+                         [exact] + tf.gradients(exact, x)])
+  np.testing.assert_allclose(found, expected, atol=atol)
 
 
 # ----------------------------------------------------------------- transformer

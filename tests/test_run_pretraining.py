@@ -477,7 +477,7 @@ def evaluate(folder, batch_size):
       use_tpu=False, tpu_name=None, master=None, log_steps=1, seed=3,
       output_dir=str(folder / "model"), save_checkpoints_steps=10,
       keep_checkpoint_max=1, iterations_per_loop=1, num_tpu_cores=8,
-      num_gpus=0, use_xla=False)
+      num_gpus=0, use_xla=None)
   estimator = estimator_utils.make_estimator(
       run_pretraining.model_fn_builder(
           modeling.BertConfig(**tiny.CONFIG), None, 1e-3, 1, 0, False, False),
