@@ -41,6 +41,10 @@ class DataError(ValueError):
   """An input that cannot be used; the message says where and what is right."""
 
 
+class MissingDataError(DataError):
+  """A folder or file of a task is not there."""
+
+
 def join_words(words):
   """`0`, `0 and 1`, `0, 1 and 2`; long lists are cut."""
   words = [str(word) for word in words]
@@ -99,13 +103,14 @@ Published = collections.namedtuple("Published",
 # submission_extra: pairs that a line of it has besides id and label.
 # homepage: where the set, or the way to it, is described.
 # is_free: whether names of columns, labels and the like are the user's.
+# note: a sentence on the published figures that whoever compares has to know.
 Task = collections.namedtuple(
     "Task", ["name", "layouts", "labels", "make", "task_type", "metric",
              "variants", "label_aliases", "dropped_label", "is_grouped",
              "published", "sizes", "submission", "submission_extra",
-             "homepage", "is_free"],
+             "homepage", "is_free", "note"],
     defaults=("single", "accuracy", (), {}, None, False, (), {}, None, (), None,
-              False))
+              False, None))
 
 
 def is_pair(task):
@@ -194,8 +199,8 @@ _INEWS_FIGURES = _figures(
     "ChineseGLUE README", ("BERT-base", None, 82.7),
     ("ALBERT-tiny", None, 81.4), ("ALBERT-xlarge", None, 81.9))
 
-# TNEWS and IFLYTEK were filtered with ALBERT-tiny, its errors kept, so that it
-# looks worse there than elsewhere.
+_FILTERED = ("Those who made the set kept what ALBERT-tiny got wrong, so that it"
+             " looks worse here than elsewhere.")
 _CLUE_COLUMNS = ("afqmc", "tnews", "iflytek", "cmnli", "wsc", "csl")
 _CLUE_TEST = (
     ("BERT-base", 73.70, 56.58, 60.29, 79.69, 62.0, 80.36),
@@ -266,7 +271,8 @@ _TNEWS_TASK = _CLUE(
     "tnews", _json("sentence", files=dict(
         _files("%s.json"), test=("test1.1.json", "test.json"))), _TNEWS,
     submission_extra=(("label_desc", ""),), published=_clue_figures("tnews"),
-    sizes=_sizes(53360, 10000, 10000), submission="tnews11_predict.json")
+    sizes=_sizes(53360, 10000, 10000), submission="tnews11_predict.json",
+    note=_FILTERED)
 # A row's number is its `id`, or its `idx` where there is no such field.
 _WSC_TASK = _CLUE(
     "wsc", _json("text", aliases={"idx": "id"}, files=dict(
@@ -346,7 +352,8 @@ TASKS = collections.OrderedDict((entry.name, entry) for entry in (
     _TNEWS_TASK,
     _first_version(_TNEWS_TASK, "tnews10", "tnews10_predict.json"),
     _CLUE("iflytek", _json("sentence"), _IFLYTEK,
-          published=_clue_figures("iflytek"), sizes=_sizes(12133, 2599, 2600)),
+          published=_clue_figures("iflytek"), sizes=_sizes(12133, 2599, 2600),
+          note=_FILTERED),
     _CLUE("cmnli", _json("sentence1", "sentence2"), _NLI, dropped_label="-",
           published=_clue_figures("cmnli"),
           sizes=_sizes(391782, 12426, 13880)),
@@ -506,9 +513,9 @@ def find_file(task, data_dir, split, variant=None):
       name for _, name in choices))
   listed = list_folder(data_dir)
   if listed is None:
-    raise DataError("there is no folder %s, expected one with %s, the %s file "
-                    "of task %s%s" % (data_dir, expected, split, task.name,
-                                      _origin(task)))
+    raise MissingDataError(
+        "there is no folder %s, expected one with %s, the %s file of task %s%s"
+        % (data_dir, expected, split, task.name, _origin(task)))
   found = _existing(data_dir, choices)
   if found:
     return _first_of(found)
@@ -525,7 +532,7 @@ def find_file(task, data_dir, split, variant=None):
                         join_words(found[0][0] for found in inner)))
   if inner:
     return _first_of(inner[0])
-  raise DataError(
+  raise MissingDataError(
       "there is no %s file of task %s in %s: expected %s, found %s%s" % (
           split, task.name, data_dir, expected,
           join_words([name + "/" for name in listed[0]] + listed[1]),

@@ -253,6 +253,8 @@ class TaskProcessor(DataProcessor):
   Attributes:
     task: classifier_tasks.Task, as the options have it.
     variant: string or None, the part of the set that is read.
+    num_rows: dict from split to how many rows the file that was read has,
+      those without a valid label too.
   """
 
   def __init__(self, task_name, text_a_column=None, text_b_column=None,
@@ -304,6 +306,7 @@ class TaskProcessor(DataProcessor):
     if self.task.task_type == "regression":
       self._labels = []
     self._labels_file = None
+    self.num_rows = {}
 
   def get_train_examples(self, data_dir):
     return self.get_examples(data_dir, "train")
@@ -417,6 +420,7 @@ class TaskProcessor(DataProcessor):
       logging.info("%s: %d rows skipped, whose %s is not %s", path,
                    counts["other"], layout.where[0], layout.where[1])
     size, found = task.sizes.get(split), len(rows) + counts["dropped"]
+    self.num_rows[split] = found
     if size and found < size:
       logging.warning("%s has %d rows, but the %s set of %s as published has "
                       "%d", path, found, split, task.name, size)
@@ -706,7 +710,7 @@ def zip_files(path, files):
         info.compress_type = zipfile.ZIP_DEFLATED
         info.external_attr = 0o644 << 16
         bundle.writestr(info, reader.read())
-  _write_bytes(path, content.getvalue())
+  write_bytes(path, content.getvalue())
   return path
 
 
@@ -729,10 +733,10 @@ def _check_ids(task, path, answered):
 
 
 def _write_lines(path, lines):
-  _write_bytes(path, "".join(line + "\n" for line in lines).encode("utf-8"))
+  write_bytes(path, "".join(line + "\n" for line in lines).encode("utf-8"))
 
 
-def _write_bytes(path, content):
+def write_bytes(path, content):
   """Writes to another name first, so that no half-written file is trusted."""
   temporary = path + ".tmp"
   files = remote_files(path)
@@ -922,12 +926,12 @@ def format_metrics(metrics):
     return ("micro-F1 %.4f, macro-F1 %.4f, all labels right %.4f, %d examples"
             "\n\n%s\n" % (metrics["micro_f1"], metrics["macro_f1"],
                          metrics["exact_match"], metrics["num_examples"],
-                         _format_table(rows)))
+                         format_table(rows)))
   return "%s\n\n%s\n\n%s\n" % (
       "accuracy %.4f (majority class %.4f), macro-F1 %.4f, %d examples" % (
           metrics["accuracy"], metrics["majority_class_accuracy"],
           metrics["macro_f1"], metrics["num_examples"]),
-      _format_table(rows), _format_confusions(metrics))
+      format_table(rows), _format_confusions(metrics))
 
 
 def _format_confusions(metrics):
@@ -937,18 +941,18 @@ def _format_confusions(metrics):
     rows = [["true \\ predicted"] + labels]
     rows += [[label] + [str(count) for count in counts]
              for label, counts in zip(labels, matrix)]
-    return _format_table(rows)
+    return format_table(rows)
   confused = [(count, labels[true], labels[predicted])
               for true, counts in enumerate(matrix)
               for predicted, count in enumerate(counts)
               if count and true != predicted]
   confused.sort(key=lambda entry: -entry[0])
-  return _format_table([["true", "predicted", "count"]] + [
+  return format_table([["true", "predicted", "count"]] + [
       [true, predicted, str(count)]
       for count, true, predicted in confused[:_NUM_WORST_CONFUSIONS]])
 
 
-def _format_table(rows):
+def format_table(rows):
   """Aligns columns of strings: the first to the left, the others right."""
   widths = [max(_display_width(cell) for cell in column)
             for column in zip(*rows)]
