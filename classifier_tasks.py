@@ -99,7 +99,7 @@ Published = collections.namedtuple("Published",
 #   one has the label "1", so that the row and not the example is scored.
 # published: tuple of Published.
 # sizes: dict from split to the number of rows of the set as published.
-# submission: file name that the benchmark wants; None: <name>_predict.json.
+# submission: file name that the benchmark wants; None: it wants none.
 # submission_extra: pairs that a line of it has besides id and label.
 # homepage: where the set, or the way to it, is described.
 # is_free: whether names of columns, labels and the like are the user's.
@@ -348,15 +348,17 @@ TASKS = collections.OrderedDict((entry.name, entry) for entry in (
          ("0", "1", "2"), _plain, published=_INEWS_FIGURES,
          homepage="https://github.com/ChineseGLUE/ChineseGLUE"),
     _CLUE("afqmc", _json("sentence1", "sentence2"), _BINARY,
-          published=_clue_figures("afqmc"), sizes=_sizes(34334, 4316, 3861)),
+          published=_clue_figures("afqmc"), sizes=_sizes(34334, 4316, 3861),
+          submission="afqmc_predict.json"),
     _TNEWS_TASK,
     _first_version(_TNEWS_TASK, "tnews10", "tnews10_predict.json"),
     _CLUE("iflytek", _json("sentence"), _IFLYTEK,
           published=_clue_figures("iflytek"), sizes=_sizes(12133, 2599, 2600),
-          note=_FILTERED),
+          submission="iflytek_predict.json", note=_FILTERED),
     _CLUE("cmnli", _json("sentence1", "sentence2"), _NLI, dropped_label="-",
           published=_clue_figures("cmnli"),
-          sizes=_sizes(391782, 12426, 13880)),
+          sizes=_sizes(391782, 12426, 13880),
+          submission="cmnli_predict.json"),
     _CLUE("ocnli", _json("sentence1", "sentence2", files={
         split: (name, "data/ocnli/" + name) for split, name in (
             ("train", "train.{variant}.json"), ("dev", "dev.json"),
@@ -365,12 +367,13 @@ TASKS = collections.OrderedDict((entry.name, entry) for entry in (
           submission="ocnli_50k_predict.json",
           homepage="https://github.com/CLUEbenchmark/OCNLI"),
     _CLUE("csl", _json("keyword", "abst"), _BINARY, make=_csl,
-          published=_clue_figures("csl"), sizes=_sizes(20000, 3000, 3000)),
+          published=_clue_figures("csl"), sizes=_sizes(20000, 3000, 3000),
+          submission="csl_predict.json"),
     _WSC_TASK,
     _WSC_TASK._replace(name="cluewsc2020"),
     _first_version(_WSC_TASK, "wsc10", "cluewsc10_predict.json"),
     _CLUE("copa", _json("choice0", "choice1"), _BINARY, make=_copa,
-          is_grouped=True),
+          is_grouped=True, submission="copa_predict.json"),
     _FEWCLUE("fewclue_eprstmt", _FEWCLUE_JSON("sentence"),
              ("Negative", "Positive"), submission="eprstmt_predict.json"),
     _FEWCLUE("fewclue_csldcp", _FEWCLUE_JSON("content"), None,

@@ -541,6 +541,17 @@ class TaskProcessor(DataProcessor):
     return dict(metrics, metric=self.task.metric,
                 score=metrics[self.task.metric])
 
+  def check_submission(self, examples):
+    """Raises a DataError where the ids of a test file cannot be handed in.
+
+    Args:
+      examples: list of InputExample of a test file.
+    """
+    rows = [next(group) for _, group in itertools.groupby(
+        examples, lambda example: example.group)] if (
+            self.task.is_grouped) else examples
+    _check_ids(self.task, submission_name(self.task), rows)
+
   def write_submission(self, folder, examples, outputs, zipped=False,
                        threshold=0.5):
     """Writes the file that the benchmark wants to have, one line an answer.

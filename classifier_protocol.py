@@ -1,0 +1,313 @@
+"""The runs of a classification experiment: where each is, which one is chosen.
+
+    trials = plan_trials("output", settings, [1e-4, 5e-5], [1, 2, 3])
+    start_trial(trials[0], ...)           # before it is trained
+    ...
+    rows = [...]                          # a dict for each checkpoint, on dev
+    best = select(rows)
+
+A trial is one training: a learning rate, a seed and a folder. Beside its
+checkpoints stands what they were trained with, so that the same command goes on
+where it was, and one with other settings gets a folder of its own.
+"""
+
+import collections
+import hashlib
+import json
+import os
+import platform
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+import bert_utils
+import checkpoint_utils
+
+# Beside a trial's checkpoints: what they are trained with.
+TRIAL_NAME = "run.json"
+# In the output folder: the trials of the last command that trained.
+TRIALS_NAME = "runs.json"
+
+# learning_rate: float; seed: int; both None where one cannot tell. folder: path.
+Trial = collections.namedtuple("Trial", ["learning_rate", "seed", "folder"])
+
+
+# ------------------------------------------------------------------ the folders
+
+
+def trial_name(learning_rate, seed):
+  """Name of a trial's folder, such as "lr1e-04_seed12345"."""
+  mantissa, exponent = ("%.6e" % learning_rate).split("e")
+  return "lr%se%s_seed%d" % (mantissa.rstrip("0").rstrip("."), exponent, seed)
+
+
+def plan_trials(output_dir, settings, learning_rates, seeds):
+  """Finds each trial's folder, or chooses one; writes nothing.
+
+  A trial of the very same settings is taken up wherever it is in the output
+  folder. A new one that is the only one is made in the output folder itself;
+  if others are there, or several are asked for, in a folder inside it.
+
+  Args:
+    output_dir: path.
+    settings: dict, what all trials are trained with, as json has it.
+    learning_rates: list of floats.
+    seeds: list of ints.
+
+  Returns:
+    List of Trial: all seeds of the first rate, of the second, and so on.
+  """
+  known = {folder: read_settings(folder)
+           for folder in _known_folders(output_dir)}
+  is_only = len(learning_rates) * len(seeds) == 1
+  trials = []
+  for learning_rate in learning_rates:
+    for seed in seeds:
+      wanted = trial_settings(settings, learning_rate, seed)
+      folder = next((path for path, stored in known.items()
+                     if stored == wanted), None)
+      if folder is None:
+        taken = set(known) | {trial.folder for trial in trials}
+        folder = _free_folder(output_dir, trial_name(learning_rate, seed),
+                              taken, is_only)
+        if is_only and folder != output_dir:
+          tf.logging.warning(
+              "--output_dir %s has a run with %s: this one is another, its"
+              " checkpoints are in %s", output_dir,
+              _difference(known, output_dir, wanted), folder)
+      trials.append(Trial(learning_rate, seed, folder))
+  return trials
+
+
+def trial_settings(settings, learning_rate, seed):
+  """All that a trial is trained with, as json gives it back."""
+  return json.loads(json.dumps(
+      dict(settings, learning_rate=learning_rate, seed=seed)))
+
+
+def _known_folders(output_dir):
+  """The folders in which a training has made a step."""
+  folders = [output_dir] + sorted(
+      os.path.dirname(path) for path in tf.gfile.Glob(
+          os.path.join(output_dir, "lr*_seed*", TRIAL_NAME)))
+  return [folder for folder in folders
+          if checkpoint_utils.latest_step(folder)[0]]
+
+
+def _free_folder(output_dir, name, taken, is_only):
+  """The first folder that no other trial has."""
+  # What an older version has trained there has no settings that could differ.
+  if is_only and (output_dir not in taken or
+                  read_settings(output_dir) is None):
+    return output_dir
+  folder, number = os.path.join(output_dir, name), 1
+  while folder in taken:
+    number += 1
+    folder = os.path.join(output_dir, "%s_%d" % (name, number))
+  return folder
+
+
+def _difference(known, output_dir, wanted):
+  """What differs from the run in the output folder, in words."""
+  stored = known[output_dir]
+  return ", ".join(
+      "other %s" % key.replace("_", " ")
+      if isinstance(value, dict) or key.startswith("sha256")
+      else "%s %s, not %s" % (key, stored.get(key), value)
+      for key, value in sorted(wanted.items()) if stored.get(key) != value)
+
+
+def read_settings(folder):
+  """What the checkpoints in a folder are trained with; None: unknown."""
+  return (_read(os.path.join(folder, TRIAL_NAME)) or {}).get("settings")
+
+
+def read_trial_flags(folder):
+  """The flags of the command that trained a folder's checkpoints."""
+  return (_read(os.path.join(folder, TRIAL_NAME)) or {}).get("flags", {})
+
+
+def _read(path):
+  if not tf.gfile.Exists(path):
+    return None
+  with tf.gfile.GFile(path, "r") as reader:
+    return json.loads(reader.read())
+
+
+def start_trial(trial, settings, flag_values):
+  """Writes what a trial is trained with beside its checkpoints-to-be.
+
+  Args:
+    trial: Trial; its folder exists.
+    settings: dict, as for `plan_trials`.
+    flag_values: dict, name -> value.
+  """
+  wanted = trial_settings(settings, trial.learning_rate, trial.seed)
+  if read_settings(trial.folder) not in (None, wanted):
+    # Only a trial that made no step leaves its folder to another.
+    _remove_untrained(trial.folder)
+  write_json(os.path.join(trial.folder, TRIAL_NAME),
+             {"settings": wanted, "flags": flag_values})
+
+
+def _remove_untrained(folder):
+  """Removes the checkpoint of step 0, which another trial must not begin at."""
+  state = os.path.join(folder, "checkpoint")
+  if tf.gfile.Exists(state):
+    tf.gfile.Remove(state)
+  for _, path in checkpoint_utils.step_checkpoints(folder):
+    tf.train.remove_checkpoint(path)
+
+
+def write_trials(output_dir, trials):
+  """Notes the trials of a command, for one that does not train."""
+  write_json(os.path.join(output_dir, TRIALS_NAME), [
+      {"learning_rate": trial.learning_rate, "seed": trial.seed,
+       "folder": os.path.relpath(trial.folder, output_dir)}
+      for trial in trials])
+
+
+def read_trials(output_dir):
+  """The trials of the last command that trained; of unknown ones, one.
+
+  Returns:
+    List of Trial.
+  """
+  stored = _read(os.path.join(output_dir, TRIALS_NAME))
+  if stored is None:
+    return [Trial(None, None, output_dir)]
+  return [Trial(entry["learning_rate"], entry["seed"],
+                output_dir if entry["folder"] == "." else
+                os.path.join(output_dir, entry["folder"]))
+          for entry in stored]
+
+
+def has_trials(output_dir):
+  """Whether something is, or is about to be, trained in an output folder."""
+  return (tf.train.latest_checkpoint(output_dir) is not None or
+          tf.gfile.Exists(os.path.join(output_dir, TRIALS_NAME)))
+
+
+def write_json(path, value):
+  """Writes json, whole or not at all."""
+  checkpoint_utils.write_text(path, json.dumps(
+      value, ensure_ascii=False, indent=2, sort_keys=True) + "\n")
+
+
+# ----------------------------------------------------------------- what is same
+
+
+def examples_digest(examples):
+  """A digest of texts and labels, in order."""
+  digest = hashlib.sha256()
+  for example in examples:
+    digest.update(json.dumps([example.text_a, example.text_b, example.label]
+                             ).encode("ascii") + b"\n")
+  return digest.hexdigest()
+
+
+def checkpoint_digest(checkpoint):
+  """Tells weights apart without reading them all.
+
+  Args:
+    checkpoint: path of a checkpoint, or None.
+
+  Returns:
+    string, a digest of the index, which holds a checksum of every tensor, or
+    of the whole of a checkpoint without one; None of none.
+  """
+  if not checkpoint:
+    return None
+  index = checkpoint + ".index"
+  return _sha256([index if tf.gfile.Exists(index) else checkpoint])
+
+
+def checkpoint_sha256(checkpoint):
+  """SHA-256 of a checkpoint's data files and its index, by their names."""
+  return _sha256(sorted(
+      path for path in tf.gfile.Glob(checkpoint + ".*")
+      if path.endswith(".index") or ".data-" in os.path.basename(path)))
+
+
+def _sha256(paths):
+  digest = hashlib.sha256()
+  for path in paths:
+    with tf.gfile.GFile(path, "rb") as reader:
+      for block in iter(lambda: reader.read(1 << 20), b""):
+        digest.update(block)
+  return digest.hexdigest()
+
+
+# ------------------------------------------------------------------ the choice
+
+
+def mean_loss(examples, outputs, label_list, task_type):
+  """The plain loss of outputs: what `model_fn` has as "eval_loss".
+
+  Cross-entropy, the mean over the labels of the cross-entropy of each, or the
+  squared error. It is of the texts, also where one makes several windows.
+
+  Args:
+    examples: list of N InputExample with labels.
+    outputs: float array [N, num_outputs].
+    label_list: list of strings.
+    task_type: string, one of `classifier_tasks.TASK_TYPES`.
+
+  Returns:
+    float.
+  """
+  labels = [example.label for example in examples]
+  if task_type == "regression":
+    return float(np.square(np.asarray(outputs, np.float64)[:, 0] -
+                           np.array(labels, np.float64)).mean())
+  # float32 has no probability below that but 0.
+  least = np.finfo(np.float32).tiny
+  outputs = np.clip(np.asarray(outputs, np.float64), least, 1.0)
+  ids = {label: index for index, label in enumerate(label_list)}
+  if task_type == "single":
+    picked = outputs[np.arange(len(labels)), [ids[label] for label in labels]]
+    return float(-np.log(picked).mean())
+  true = np.array([[label in row for label in label_list] for row in labels])
+  others = np.clip(1.0 - outputs, least, 1.0)
+  return float(-np.log(np.where(true, outputs, others)).mean())
+
+
+def select(rows):
+  """The best row: highest score, then lowest loss, then the first.
+
+  Args:
+    rows: list of dicts with "score" and "loss".
+
+  Returns:
+    dict, one of them.
+  """
+  return min(rows, key=lambda row: (-row["score"], row["loss"]))
+
+
+def spread(scores):
+  """Mean, sample standard deviation (None of one score) and largest."""
+  return {"mean": float(np.mean(scores)),
+          "deviation": (float(np.std(scores, ddof=1)) if len(scores) > 1
+                        else None),
+          "best": float(np.max(scores))}
+
+
+def of_rate(rows, learning_rate):
+  """The rows of a learning rate."""
+  return [row for row in rows if row["learning_rate"] == learning_rate]
+
+
+def count_parameters(checkpoint):
+  """Number of parameters that a checkpoint holds of the model itself."""
+  shapes = dict(tf.train.list_variables(checkpoint))
+  return int(sum(
+      np.prod(shape, dtype=np.int64) for name, shape in shapes.items()
+      # A slot of the optimizer stands below its variable.
+      if os.path.dirname(name) not in shapes and
+      name != "global_step" and not name.startswith("loss_scale/")))
+
+
+def versions():
+  """Versions of what the figures depend on."""
+  return {"python": platform.python_version(), "tensorflow": tf.__version__,
+          "numpy": np.__version__}
