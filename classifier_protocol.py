@@ -13,14 +13,15 @@ where it was, and one with other settings gets a folder of its own.
 
 import collections
 import hashlib
+import itertools
 import json
 import os
 import platform
 
+from absl import flags
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-import bert_utils
 import checkpoint_utils
 
 # Beside a trial's checkpoints: what they are trained with.
@@ -58,24 +59,18 @@ def plan_trials(output_dir, settings, learning_rates, seeds):
     List of Trial: all seeds of the first rate, of the second, and so on.
   """
   known = {folder: read_settings(folder)
-           for folder in _known_folders(output_dir)}
+           for folder in _trained_folders(output_dir)}
   is_only = len(learning_rates) * len(seeds) == 1
   trials = []
-  for learning_rate in learning_rates:
-    for seed in seeds:
-      wanted = trial_settings(settings, learning_rate, seed)
-      folder = next((path for path, stored in known.items()
-                     if stored == wanted), None)
-      if folder is None:
-        taken = set(known) | {trial.folder for trial in trials}
-        folder = _free_folder(output_dir, trial_name(learning_rate, seed),
-                              taken, is_only)
-        if is_only and folder != output_dir:
-          tf.logging.warning(
-              "--output_dir %s has a run with %s: this one is another, its"
-              " checkpoints are in %s", output_dir,
-              _difference(known, output_dir, wanted), folder)
-      trials.append(Trial(learning_rate, seed, folder))
+  for learning_rate, seed in itertools.product(learning_rates, seeds):
+    wanted = trial_settings(settings, learning_rate, seed)
+    folder = next((path for path, stored in known.items()
+                   if stored == wanted), None)
+    if folder is None:
+      named = os.path.join(output_dir, trial_name(learning_rate, seed))
+      folder = _choose_folder(output_dir if is_only else named, named, known,
+                              {trial.folder for trial in trials}, wanted)
+    trials.append(Trial(learning_rate, seed, folder))
   return trials
 
 
@@ -85,33 +80,54 @@ def trial_settings(settings, learning_rate, seed):
       dict(settings, learning_rate=learning_rate, seed=seed)))
 
 
-def _known_folders(output_dir):
+def _trained_folders(output_dir):
   """The folders in which a training has made a step."""
-  folders = [output_dir] + sorted(
-      os.path.dirname(path) for path in tf.gfile.Glob(
-          os.path.join(output_dir, "lr*_seed*", TRIAL_NAME)))
-  return [folder for folder in folders
+  names = sorted(os.path.basename(os.path.dirname(path)) for path in
+                 tf.gfile.Glob(os.path.join(output_dir, "lr*_seed*",
+                                            TRIAL_NAME)))
+  return [folder for folder in [output_dir] + [
+      os.path.join(output_dir, name) for name in names]
           if checkpoint_utils.latest_step(folder)[0]]
 
 
-def _free_folder(output_dir, name, taken, is_only):
-  """The first folder that no other trial has."""
-  # What an older version has trained there has no settings that could differ.
-  if is_only and (output_dir not in taken or
-                  read_settings(output_dir) is None):
-    return output_dir
-  folder, number = os.path.join(output_dir, name), 1
-  while folder in taken:
+def has_trained(output_dir):
+  """Whether a training has made a step in an output folder."""
+  return bool(_trained_folders(output_dir))
+
+
+def _choose_folder(place, named, known, planned, wanted):
+  """A folder for a new trial: the place, or named, named_2, ... where taken.
+
+  Args:
+    place: path, where the trial should be.
+    named: path, where else, with a number behind it.
+    known: dict from each folder with checkpoints to their settings or None.
+    planned: set of paths, of other trials to come.
+    wanted: dict, the trial's settings.
+
+  Returns:
+    path.
+  """
+  if place in known and known[place] is None:
+    # An older version, which wrote no settings, goes on as it did.
+    tf.logging.warning("what the checkpoints in %s were trained with is not"
+                       " known: this run goes on with them", place)
+    return place
+  folder, number = place, 1
+  while folder in known or folder in planned:
+    folder = named if number == 1 else "%s_%d" % (named, number)
     number += 1
-    folder = os.path.join(output_dir, "%s_%d" % (name, number))
+  if place in known:
+    tf.logging.warning(
+        "%s has another run, with %s: the checkpoints of this one are in %s",
+        place, _difference(known[place], wanted), folder)
   return folder
 
 
-def _difference(known, output_dir, wanted):
-  """What differs from the run in the output folder, in words."""
-  stored = known[output_dir]
+def _difference(stored, wanted):
+  """What differs between two trials' settings, in words."""
   return ", ".join(
-      "other %s" % key.replace("_", " ")
+      "another %s" % key.replace("_", " ")
       if isinstance(value, dict) or key.startswith("sha256")
       else "%s %s, not %s" % (key, stored.get(key), value)
       for key, value in sorted(wanted.items()) if stored.get(key) != value)
@@ -122,9 +138,32 @@ def read_settings(folder):
   return (_read(os.path.join(folder, TRIAL_NAME)) or {}).get("settings")
 
 
-def read_trial_flags(folder):
-  """The flags of the command that trained a folder's checkpoints."""
-  return (_read(os.path.join(folder, TRIAL_NAME)) or {}).get("flags", {})
+def trained_flags(folder, options):
+  """The flags of this project, as a folder's checkpoints were trained.
+
+  Args:
+    folder: path.
+    options: absl's FLAGS, or an object with the flags as attributes; those that
+      stand on the command line go before those of the training.
+
+  Returns:
+    dict, name -> value.
+  """
+  values = flag_values(options)
+  if options.do_train or not isinstance(options, flags.FlagValues):
+    return values
+  stored = (_read(os.path.join(folder, TRIAL_NAME)) or {}).get("flags", {})
+  return dict(values, **{name: value for name, value in stored.items()
+                         if name in values and not options[name].present})
+
+
+def flag_values(options):
+  """The flags of this project with their values, as a dict."""
+  if not isinstance(options, flags.FlagValues):
+    return dict(vars(options))
+  return {flag.name: flag.value
+          for module, found in options.flags_by_module_dict().items()
+          if not module.startswith("absl.") for flag in found}
 
 
 def _read(path):
@@ -134,20 +173,20 @@ def _read(path):
     return json.loads(reader.read())
 
 
-def start_trial(trial, settings, flag_values):
+def start_trial(trial, settings, options):
   """Writes what a trial is trained with beside its checkpoints-to-be.
 
   Args:
     trial: Trial; its folder exists.
     settings: dict, as for `plan_trials`.
-    flag_values: dict, name -> value.
+    options: object with the flags as attributes.
   """
   wanted = trial_settings(settings, trial.learning_rate, trial.seed)
-  if read_settings(trial.folder) not in (None, wanted):
-    # Only a trial that made no step leaves its folder to another.
+  if read_settings(trial.folder) != wanted and (
+      not checkpoint_utils.latest_step(trial.folder)[0]):
     _remove_untrained(trial.folder)
   write_json(os.path.join(trial.folder, TRIAL_NAME),
-             {"settings": wanted, "flags": flag_values})
+             {"settings": wanted, "flags": flag_values(options)})
 
 
 def _remove_untrained(folder):
@@ -159,11 +198,28 @@ def _remove_untrained(folder):
     tf.train.remove_checkpoint(path)
 
 
+def leave_to(best_folder, folder):
+  """Prepares the folder of the best checkpoint for that of another trial.
+
+  A checkpoint may take the place of another of its name there: whoever looks
+  while it is copied, or if that ends half-way, finds none.
+
+  Args:
+    best_folder: path.
+    folder: path of the trial that the best checkpoint is of.
+  """
+  state = os.path.join(best_folder, "checkpoint")
+  if tf.gfile.Exists(state) and (
+      read_settings(best_folder) != read_settings(folder)):
+    tf.gfile.Remove(state)
+
+
 def write_trials(output_dir, trials):
   """Notes the trials of a command, for one that does not train."""
   write_json(os.path.join(output_dir, TRIALS_NAME), [
       {"learning_rate": trial.learning_rate, "seed": trial.seed,
-       "folder": os.path.relpath(trial.folder, output_dir)}
+       "folder": "." if trial.folder == output_dir else
+                 os.path.basename(trial.folder)}
       for trial in trials])
 
 
@@ -180,12 +236,6 @@ def read_trials(output_dir):
                 output_dir if entry["folder"] == "." else
                 os.path.join(output_dir, entry["folder"]))
           for entry in stored]
-
-
-def has_trials(output_dir):
-  """Whether something is, or is about to be, trained in an output folder."""
-  return (tf.train.latest_checkpoint(output_dir) is not None or
-          tf.gfile.Exists(os.path.join(output_dir, TRIALS_NAME)))
 
 
 def write_json(path, value):
@@ -284,17 +334,44 @@ def select(rows):
   return min(rows, key=lambda row: (-row["score"], row["loss"]))
 
 
-def spread(scores):
-  """Mean, sample standard deviation (None of one score) and largest."""
+def spread(scores, best):
+  """How the seeds of a learning rate differ.
+
+  Args:
+    scores: list of floats, one for each seed.
+    best: float, the score of the seed that is best on dev.
+
+  Returns:
+    dict: mean, deviation (that of a sample; None of one score), best.
+  """
   return {"mean": float(np.mean(scores)),
           "deviation": (float(np.std(scores, ddof=1)) if len(scores) > 1
                         else None),
-          "best": float(np.max(scores))}
+          "best": best}
 
 
-def of_rate(rows, learning_rate):
-  """The rows of a learning rate."""
-  return [row for row in rows if row["learning_rate"] == learning_rate]
+def describe_spread(scores):
+  """What `spread` tells, in words."""
+  found = spread(scores, None)
+  if len(scores) == 1:
+    return "%.4f, one seed" % found["mean"]
+  return "%.4f ± %.4f, %d seeds: %s" % (
+      found["mean"], found["deviation"], len(scores),
+      ", ".join("%.4f" % score for score in scores))
+
+
+def best_of_trials(rows):
+  """The best row of each trial, in order."""
+  return [select(list(own)) for _, own in itertools.groupby(
+      rows, lambda row: row["folder"])]
+
+
+def by_rate(rows):
+  """Rows by their learning rate: an OrderedDict, rate -> list of rows."""
+  rates = collections.OrderedDict()
+  for row in rows:
+    rates.setdefault(row["learning_rate"], []).append(row)
+  return rates
 
 
 def count_parameters(checkpoint):

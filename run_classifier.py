@@ -91,6 +91,7 @@ class ClassifierRun(object):
                                                          EXPORT_FOLDER)
     if options.do_export:
       _export_model().check_export_dir(self.export_dir)
+    self._stored = _stored_classifier(options.output_dir)
     self._read_config()
     self._read_vocab()
     self._read_task()
@@ -99,8 +100,9 @@ class ClassifierRun(object):
         self.task.task_type)
     self._check_task()
     self._plan_trials()
-    self._check_folders()
-    self._files = {}
+    for trial in self.trials:
+      self._check_resume(trial.folder)
+    self._files, self._estimators = {}, {}
 
   def _read_config(self):
     """Reads the model's config; checks it and the devices."""
@@ -175,11 +177,9 @@ class ClassifierRun(object):
 
     A run that does not train takes them from the run that did.
     """
-    stored = os.path.join(self.options.output_dir, CLASSIFIER_NAME)
-    if not self.options.do_train and tf.gfile.Exists(stored):
-      labels = read_classifier(self.options.output_dir)["labels"]
-      self.processor.set_labels(labels)
-      return labels
+    if not self.options.do_train and self._stored:
+      self.processor.set_labels(self._stored["labels"])
+      return self._stored["labels"]
     return self.processor.get_labels(self.options.data_dir)
 
   def _label_counts(self):
@@ -195,9 +195,9 @@ class ClassifierRun(object):
   def _check_task(self):
     """Raises a ValueError where the folder's checkpoints are of another task."""
     options, output_dir = self.options, self.options.output_dir
-    if not tf.gfile.Exists(os.path.join(output_dir, CLASSIFIER_NAME)):
+    stored = self._stored
+    if not stored:
       return
-    stored = read_classifier(output_dir)
     task_type = stored.get("task_type", "single")
     is_other = (stored["labels"] != self.label_list or
                 task_type != self.task.task_type)
@@ -205,7 +205,7 @@ class ClassifierRun(object):
     if stored["task_name"].lower() != self.task.name and (
         options.do_train or options.do_eval):
       is_other = True
-    if is_other and classifier_protocol.has_trials(output_dir):
+    if is_other and classifier_protocol.has_trained(output_dir):
       raise ValueError(
           "--output_dir %s holds checkpoints of task %s with %s, but this run is"
           " of task %s with %s; give another --output_dir" % (
@@ -243,7 +243,7 @@ class ClassifierRun(object):
     settings.update(
         task=self.task.name, variant=self.processor.variant,
         task_type=self.task.task_type, labels=self.label_list,
-        bucket_by_length=classifier_features.buckets(options),
+        bucket_by_length=classifier_features.varies_lengths(options),
         config=json.loads(self.bert_config.to_json_string()),
         sha256_of_training_data=classifier_protocol.examples_digest(
             self.examples["train"]),
@@ -251,12 +251,6 @@ class ClassifierRun(object):
         sha256_of_init_checkpoint=classifier_protocol.checkpoint_digest(
             self.init_checkpoint))
     return settings
-
-  def _check_folders(self):
-    """Raises a ValueError where a trial's checkpoints are of another model."""
-    for trial in self.trials:
-      if trial.folder != self.options.output_dir:
-        self._check_resume(trial.folder)
 
   def convert(self, split):
     """The features of a split, converted unless the very same were.
@@ -275,43 +269,61 @@ class ClassifierRun(object):
           _batch_size(options, split))
     return self._files[split]
 
-  def make_estimator(self, options, num_train_steps=None, split="dev"):
+  def make_estimator(self, options, num_train_steps=None, num_warmup_steps=None,
+                     predict_batch_size=None):
     """Makes a TPUEstimator.
 
     Args:
       options: object with the flags as attributes, of a trial or this one's.
-      num_train_steps: int, or None to train nothing.
-      split: string, what it may predict, which has its own batch size.
+      num_train_steps: int; None when nothing is trained.
+      num_warmup_steps: int; None when nothing is trained.
+      predict_batch_size: int; None when nothing is predicted.
 
     Returns:
       estimator_utils.TPUEstimator.
     """
-    rate = options.learning_rate
-    num_warmup_steps = None if num_train_steps is None else int(
-        num_train_steps * options.warmup_proportion)
     arguments = estimator_utils.model_options(options)
     arguments.update(classifier_model.model_options(options))
     return estimator_utils.make_estimator(
         model_fn_builder(
             self.bert_config, self.processor.num_outputs, self.init_checkpoint,
-            rate, num_train_steps, num_warmup_steps, options.use_tpu,
-            use_one_hot_embeddings=options.use_tpu,
+            options.learning_rate, num_train_steps, num_warmup_steps,
+            options.use_tpu, use_one_hot_embeddings=options.use_tpu,
             optimizer=options.optimizer,
             allow_partial_init=options.allow_partial_init,
             init_from_group0=options.init_from_group0,
             grow_vocab=options.grow_vocab, task_type=self.task.task_type,
             head=self.head, **arguments),
         options, options.train_batch_size, options.eval_batch_size,
-        _batch_size(options, split))
+        predict_batch_size)
+
+  def predict(self, split, checkpoint):
+    """What a checkpoint says of a split.
+
+    Args:
+      split: "dev" or "test".
+      checkpoint: path.
+
+    Returns:
+      float array [N, num_outputs], in the order of the examples.
+    """
+    feature_file = self.convert(split)
+    batch_size = _batch_size(self.options, split)
+    if batch_size not in self._estimators:
+      self._estimators[batch_size] = self.make_estimator(
+          self.options, predict_batch_size=batch_size)
+    return classifier_features.collect_outputs(
+        feature_file, self._estimators[batch_size].predict(
+            classifier_features.predict_input_fn(feature_file, self.options),
+            checkpoint_path=checkpoint))
 
   def write_folders(self):
     """Makes the folders, with what a predictor has to know."""
     options = self.options
-    tf.gfile.MakeDirs(options.output_dir)
     folders = [trial.folder for trial in self.trials] if options.do_train else []
-    # Where another run's best checkpoint is, that keeps its settings.
-    if options.output_dir not in folders and not tf.gfile.Exists(
-        os.path.join(options.output_dir, CLASSIFIER_NAME)):
+    # The output folder's own is that of its best checkpoint, once it has one.
+    if options.output_dir not in folders and not (
+        self._stored and classifier_protocol.has_trained(options.output_dir)):
       folders.append(options.output_dir)
     for folder in folders:
       self.write_classifier(folder)
@@ -393,6 +405,15 @@ def _batch_size(options, split):
           "test": options.predict_batch_size}[split]
 
 
+def _stored_classifier(output_dir):
+  """What is known of an output folder's model; None of a new one."""
+  for folder in (output_dir, os.path.join(output_dir,
+                                          checkpoint_utils.BEST_FOLDER)):
+    if tf.gfile.Exists(os.path.join(folder, CLASSIFIER_NAME)):
+      return read_classifier(folder)
+  return None
+
+
 def read_classifier(folder):
   """What `write_classifier` wrote: task_name, labels, lengths, casing."""
   path = os.path.join(folder, CLASSIFIER_NAME)
@@ -459,16 +480,17 @@ def train_trial(run, trial, feature_file, num_train_steps):
   """
   options = _TrialOptions(run.options, trial)
   if estimator_utils.is_chief():
-    classifier_protocol.start_trial(trial, run.settings,
-                                    flag_values(run.options))
+    classifier_protocol.start_trial(trial, run.settings, run.options)
   step, latest = checkpoint_utils.latest_step(trial.folder)
   num_records = feature_file.num_records
+  num_warmup_steps = int(num_train_steps * options.warmup_proportion)
   hooks = [training_hooks.StartHook(training_hooks.describe_run(
       latest, run.init_checkpoint, step, num_train_steps,
       options.train_batch_size, num_records, options.learning_rate,
-      options.optimizer, int(num_train_steps * options.warmup_proportion),
+      options.optimizer, num_warmup_steps,
       training_hooks.batch_parts(options)), step)]
-  tpu_estimator = run.make_estimator(options, num_train_steps)
+  tpu_estimator = run.make_estimator(options, num_train_steps,
+                                     num_warmup_steps)
   with training_hooks.catch_signals() as interruption:
     hooks += training_hooks.make_hooks(
         classifier_model.logged(run.task.task_type), options, num_train_steps,
@@ -492,7 +514,6 @@ def evaluate(run):
     dict, of `classifier_report.write_report`: all that dev can tell.
   """
   options = run.options
-  tpu_estimator = run.make_estimator(options, split="dev")
   rows = []
   for trial in run.trials:
     # Step 0 is the untrained head, which no user wants to predict with.
@@ -502,7 +523,7 @@ def evaluate(run):
     if not checkpoints and len(run.trials) > 1:
       tf.logging.warning("--do_eval: the run in %s has no trained checkpoint,"
                          " it is left out", trial.folder)
-    rows += [_evaluate_checkpoint(run, tpu_estimator, trial, step, path)
+    rows += [_evaluate_checkpoint(run, trial, step, path)
              for step, path in checkpoints]
   if not rows:
     raise bert_utils.InputError(
@@ -514,10 +535,10 @@ def evaluate(run):
   return _dev_results(run, rows, best)
 
 
-def _evaluate_checkpoint(run, tpu_estimator, trial, step, checkpoint):
+def _evaluate_checkpoint(run, trial, step, checkpoint):
   """The row of a checkpoint: where it is, its score and loss, its metrics."""
   examples = run.examples["dev"]
-  outputs = predict_outputs(run, tpu_estimator, "dev", checkpoint)
+  outputs = run.predict("dev", checkpoint)
   metrics = run.processor.score(examples, outputs)
   loss = classifier_protocol.mean_loss(examples, outputs, run.label_list,
                                        run.task.task_type)
@@ -528,26 +549,6 @@ def _evaluate_checkpoint(run, tpu_estimator, trial, step, checkpoint):
   return {"learning_rate": trial.learning_rate, "seed": trial.seed,
           "folder": trial.folder, "step": step, "checkpoint": checkpoint,
           "score": metrics["score"], "loss": loss, "metrics": metrics}
-
-
-def predict_outputs(run, tpu_estimator, split, checkpoint):
-  """What a checkpoint says of a split.
-
-  Args:
-    run: ClassifierRun.
-    tpu_estimator: estimator_utils.TPUEstimator of `run.make_estimator` for
-      this split.
-    split: "dev" or "test".
-    checkpoint: path.
-
-  Returns:
-    float array [N, num_outputs], in the order of the examples.
-  """
-  feature_file = run.convert(split)
-  return classifier_features.collect_outputs(
-      feature_file, tpu_estimator.predict(
-          classifier_features.predict_input_fn(feature_file, run.options),
-          checkpoint_path=checkpoint))
 
 
 def _write_eval_results(run, rows, best):
@@ -577,83 +578,44 @@ def _keep_best(run, best):
   """Copies the best checkpoint into a folder that is complete by itself."""
   output_dir = run.options.output_dir
   folder = os.path.join(output_dir, checkpoint_utils.BEST_FOLDER)
+  classifier_protocol.leave_to(folder, best["folder"])
   run.write_classifier(folder)
-  checkpoint_utils.keep_checkpoint(best["checkpoint"], folder)
   checkpoint_utils.copy_beside(
       os.path.join(best["folder"], classifier_protocol.TRIAL_NAME), folder)
+  checkpoint_utils.keep_checkpoint(best["checkpoint"], folder)
   # What predicts from the output folder predicts with the best.
   run.write_classifier(output_dir)
 
 
 def _dev_results(run, rows, best):
   """All that dev can tell, in the form of the report."""
-  runs = []
-  for trial in run.trials:
-    own = [row for row in rows if row["folder"] == trial.folder]
-    if own:
-      chosen = classifier_protocol.select(own)
-      runs.append({key: chosen[key] for key in (
-          "learning_rate", "seed", "folder", "step", "score", "loss",
-          "checkpoint")})
-  rate = best["learning_rate"]
-  for other in sorted({row["learning_rate"] for row in runs}, key=str):
-    scores = [row["score"] for row in
-              classifier_protocol.of_rate(runs, other)]
-    if len(runs) > 1:
-      tf.logging.info("learning rate %g: %s", other,
-                      _describe_spread(run, scores))
-  chosen = classifier_protocol.of_rate(runs, rate)
+  runs = [{key: row[key] for key in (
+      "learning_rate", "seed", "folder", "step", "score", "loss",
+      "checkpoint")} for row in classifier_protocol.best_of_trials(rows)]
+  rates = classifier_protocol.by_rate(runs)
+  if len(runs) > 1:
+    for rate, chosen in rates.items():
+      tf.logging.info(
+          "dev %s of learning rate %g: %s", run.task.metric, rate,
+          classifier_protocol.describe_spread([row["score"]
+                                               for row in chosen]))
+  selected = rates[best["learning_rate"]]
   kept = best_checkpoint(run.options.output_dir)
   return {
       "task": run.task.name, "variant": run.processor.variant,
       "task_type": run.task.task_type, "metric": run.task.metric,
       "labels": run.label_list, "runs": runs,
       "selected": dict(
-          classifier_protocol.spread([row["score"] for row in chosen]),
-          learning_rate=rate, num_seeds=len(chosen)),
+          classifier_protocol.spread([row["score"] for row in selected],
+                                     best["score"]),
+          learning_rate=best["learning_rate"], num_seeds=len(selected)),
       "dev": best["metrics"], "test": None, "test_runs": None,
       "submission": None,
       "checkpoint": {"path": kept, "sha256":
                      classifier_protocol.checkpoint_sha256(kept)},
       "num_parameters": classifier_protocol.count_parameters(kept),
-      "flags": _flags_of(run, best["folder"]),
-      "versions": classifier_protocol.versions(),
-      "sizes": {}, "rows": {}}
-
-
-def _describe_spread(run, scores):
-  spread = classifier_protocol.spread(scores)
-  return "%s %.4f%s, best %.4f (%d seeds)" % (
-      run.task.metric.replace("_", " "), spread["mean"],
-      "" if spread["deviation"] is None else " ± %.4f" % spread["deviation"],
-      spread["best"], len(scores))
-
-
-def flag_values(options):
-  """The flags of this project with their values.
-
-  Args:
-    options: absl's FLAGS, or an object with the flags as attributes.
-
-  Returns:
-    dict.
-  """
-  if not isinstance(options, flags.FlagValues):
-    return dict(vars(options))
-  return {flag.name: flag.value
-          for module, found in options.flags_by_module_dict().items()
-          if not module.startswith("absl.") for flag in found}
-
-
-def _flags_of(run, folder):
-  """The flags that a run was trained with, and those of this command."""
-  values = flag_values(run.options)
-  if run.options.do_train or not isinstance(run.options, flags.FlagValues):
-    return values
-  stored = classifier_protocol.read_trial_flags(folder)
-  return dict(values, **{
-      name: value for name, value in stored.items()
-      if name in values and not run.options[name].present})
+      "flags": classifier_protocol.trained_flags(best["folder"], run.options),
+      "versions": classifier_protocol.versions(), "sizes": {}, "rows": {}}
 
 
 def best_checkpoint(output_dir):
@@ -715,8 +677,7 @@ def predict(run, checkpoint):
     (metrics or None, path of the submission or None).
   """
   options, examples = run.options, run.examples["test"]
-  tpu_estimator = run.make_estimator(options, split="test")
-  outputs = predict_outputs(run, tpu_estimator, "test", checkpoint)
+  outputs = run.predict("test", checkpoint)
   answers = run.processor.answers(examples, outputs)
   tsv = os.path.join(options.output_dir, "test_results.tsv")
   classifier_utils.write_probabilities(tsv, outputs)
@@ -753,26 +714,19 @@ def score_seeds(run, results, metrics):
     metrics: dict, those of the best checkpoint on test.
 
   Returns:
-    dict: mean, deviation, and the best on dev as "best".
+    dict: mean, deviation, and as "best" that of the best on dev.
   """
-  runs = classifier_protocol.of_rate(results["runs"],
-                                     results["selected"]["learning_rate"])
-  best = classifier_protocol.select(runs)
-  tpu_estimator = run.make_estimator(run.options, split="test")
-  scores = []
-  for row in runs:
-    if row is best:
-      scores.append(metrics["score"])
-      continue
-    outputs = predict_outputs(run, tpu_estimator, "test", row["checkpoint"])
-    scores.append(
-        run.processor.score(run.examples["test"], outputs)["score"])
-  spread = dict(classifier_protocol.spread(scores), best=metrics["score"])
+  selected = results["selected"]["learning_rate"]
+  rows = classifier_protocol.by_rate(results["runs"])[selected]
+  best = classifier_protocol.select(rows)
+  scores = [
+      metrics["score"] if row is best else run.processor.score(
+          run.examples["test"], run.predict("test", row["checkpoint"]))["score"]
+      for row in rows]
   if len(scores) > 1:
-    tf.logging.info("test set, the %d seeds of learning rate %g: %s",
-                    len(scores), best["learning_rate"],
-                    _describe_spread(run, scores))
-  return spread
+    tf.logging.info("test %s of learning rate %g: %s", run.task.metric,
+                    selected, classifier_protocol.describe_spread(scores))
+  return classifier_protocol.spread(scores, metrics["score"])
 
 
 def report(run, results):
@@ -803,10 +757,15 @@ def stored_results(run, checkpoint):
     return None
   with tf.gfile.GFile(path, "r") as reader:
     results = json.loads(reader.read())
-  is_same = results["task"] == run.task.name and (
-      results["metric"] == run.task.metric) and (
-          results["checkpoint"]["sha256"] ==
-          classifier_protocol.checkpoint_sha256(checkpoint))
+  is_same = (
+      [results["task"], results["metric"]] == [run.task.name, run.task.metric]
+      and all(bert_utils.checkpoint_exists(row["checkpoint"])
+              for row in results["runs"]) and
+      results["checkpoint"]["sha256"] ==
+      classifier_protocol.checkpoint_sha256(checkpoint))
+  if not is_same:
+    tf.logging.warning("%s is of another model or folder, it stays as it is",
+                       path)
   return results if is_same else None
 
 
