@@ -6,6 +6,7 @@ import os
 import shutil
 import types
 
+from absl import flags
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -159,6 +160,22 @@ def test_the_runs_of_a_command_are_found_after_a_move(folder, tmp_path):
 
 def test_flags_of_a_training(folder):
   assert protocol.trained_flags(folder, OPTIONS) == vars(OPTIONS)
+
+  def parse(*arguments):
+    values = flags.FlagValues()
+    for name, default in (("rate", 1.0), ("length", 2.0)):
+      flags.DEFINE_float(name, default, "", flag_values=values)
+    flags.DEFINE_bool("do_train", False, "", flag_values=values)
+    values(("script",) + arguments)
+    return values
+
+  protocol.start_trial(protocol.Trial(5.0, 1, folder), SETTINGS,
+                       parse("--do_train", "--rate=5", "--length=6"))
+  # Of a command that does not train, only what its user has given counts.
+  assert protocol.trained_flags(folder, parse("--length=3")) == {
+      "rate": 5.0, "length": 3.0, "do_train": True}
+  assert protocol.trained_flags(folder, parse("--do_train")) == {
+      "rate": 1.0, "length": 2.0, "do_train": True}
 
 
 def test_the_best_folder_is_left_to_another_run(folder):
