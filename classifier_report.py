@@ -613,8 +613,9 @@ def _table(args):
   table = format_table(entries)
   if args.output:
     classifier_utils.write_bytes(args.output, table.encode("utf-8"))
-  if args.submissions:
-    classifier_utils.zip_files(args.submissions, submission_files(entries))
+  files = submission_files(entries)
+  if args.submissions and files:
+    classifier_utils.zip_files(args.submissions, files)
   sys.stdout.write(table)
 
 
@@ -639,7 +640,7 @@ def parse_arguments(argv):
                        help="output folder of a run_classifier.py")
   command.add_argument("--output", help="file to write, too")
   command.add_argument("--submissions", help="zip file to pack the runs'"
-                       " submission files into")
+                       " submission files into, if they have any")
   for kind, words in (("missing", "its data are not there"),
                       ("failed", "it ended with an error")):
     command.add_argument(
