@@ -363,27 +363,36 @@ def draw_matrix(title, split, metrics):
     bytes of a PNG file; None where matplotlib is not there.
   """
   try:
-    from matplotlib import font_manager
-    from matplotlib.backends import backend_agg
-    from matplotlib import colors
     from matplotlib import figure
+    from matplotlib.backends import backend_agg
   except ImportError:
     logging.info("%s.png is not drawn: matplotlib is not there (pip install "
                  "matplotlib); %s.txt has the same", MATRIX_NAME, MATRIX_NAME)
     return None
+  image = figure.Figure(dpi=100)
+  backend_agg.FigureCanvasAgg(image)  # no display, and nothing of pyplot's
+  _plot_matrix(image, title, split, metrics)
+  content = io.BytesIO()
+  image.savefig(content, format="png", bbox_inches="tight")
+  return content.getvalue()
+
+
+def _plot_matrix(image, title, split, metrics):
+  """Does what `draw_matrix` says with a matplotlib figure."""
+  from matplotlib import colors
+  from matplotlib import font_manager
   labels, counts = metrics["labels"], np.asarray(metrics["confusion_matrix"])
   font = _font_for("".join(labels), font_manager)
   with_numbers = len(labels) <= _MAX_CLASSES_WITH_NUMBERS
   names = labels
   if not with_numbers or font is None:
     names = [str(index) for index in range(len(labels))]
-  side = 3 + (0.62 * len(labels) if with_numbers else 0.1 * len(labels))
-  image = figure.Figure(figsize=(side + 1, side), dpi=100)
-  backend_agg.FigureCanvasAgg(image)
+  side = 3 + len(labels) * (0.62 if with_numbers else 0.1)
+  image.set_size_inches(side + 1, side)
   axes = image.add_subplot(1, 1, 1)
   # Without numbers what is seldom confused has to be seen, too.
   shades = axes.imshow(
-      _row_percents(counts), cmap="Blues", aspect="equal",
+      _row_percents(counts), cmap="Blues",
       norm=colors.PowerNorm(1 if with_numbers else 0.5, vmin=0, vmax=100))
   image.colorbar(shades, ax=axes, fraction=0.046, pad=0.04,
                  label="percent of the true label's examples")
@@ -393,9 +402,6 @@ def draw_matrix(title, split, metrics):
   ids = "" if names is labels else "; ids as in %s.txt" % MATRIX_NAME
   axes.set_title("%s, %s: %d examples%s" % (title, split, counts.sum(), ids),
                  fontsize=10)
-  content = io.BytesIO()
-  image.savefig(content, format="png", bbox_inches="tight")
-  return content.getvalue()
 
 
 def _name_axes(axes, names, font):
