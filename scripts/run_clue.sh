@@ -8,7 +8,7 @@
 #   --init_checkpoint  (INIT_CHECKPOINT) of CONFIG_FILE's size, or none
 #   --tasks            (TASKS) comma list of tasks, clue (default), fewclue
 #   --variant          (VARIANT) for FewCLUE 0 to 4 or few_all, for ocnli 50k,
-#                      30k, 10k or 3k
+#                      30k, 10k or 3k; what is written has it in its name
 #   --output_dir       (OUTPUT_DIR) a folder for each task, logs/,
 #                      clue_results.md, clue_submission.zip; default output/clue
 #   --check_only       reads the data files and stops
@@ -145,8 +145,8 @@ done
 
 if [ -z "${CHECK_ONLY:-}" ]; then
   "$PYTHON" "$ROOT/classifier_report.py" table \
-    --output="$OUTPUT_DIR/clue_results.md" \
-    --submissions="$OUTPUT_DIR/clue_submission.zip" \
+    --output="$OUTPUT_DIR/clue_results${VARIANT:+_$VARIANT}.md" \
+    --submissions="$OUTPUT_DIR/clue_submission${VARIANT:+_$VARIANT}.zip" \
     ${states[@]+"${states[@]}"} ${finished[@]+"${finished[@]}"} ||
     die "no table could be made; each task's is in its own folder"
 fi

@@ -404,6 +404,8 @@ def test_fewclue(tmp_path, clue):
   assert calls[0]["variant"] == "few_all"
   assert calls[0]["output_dir"] == str(
       tmp_path / "output" / "fewclue_bustm_few_all")
+  table = tmp_path / "output" / "clue_results_few_all.md"
+  assert table.read_text(encoding="utf-8") in result.stdout
   assert "| fewclue_bustm (few_all) | accuracy | 1 |" in result.stdout
   result, calls = clue("--data_dir=%s" % (tmp_path / "data"),
                        "--tasks=fewclue", "--variant=0", "--check_only")
