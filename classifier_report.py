@@ -38,10 +38,14 @@ _MAX_CHARACTERS = 24  # of a label, in the picture
 _DASH = "–"
 # What of the flags stands in the readable report; all are in results.json.
 _SHOWN_FLAGS = (
-    "bert_config_file", "init_checkpoint", "max_seq_length", "long_text",
+    "bert_config_file", "init_checkpoint", "max_seq_length",
     "train_batch_size", "num_train_epochs", "warmup_proportion", "optimizer",
-    "precision", "use_pooled_output", "class_weights", "label_smoothing",
-    "rdrop_alpha", "fgm_epsilon", "layerwise_lr_decay", "freeze_encoder")
+    "precision")
+# These where they are not as here.
+_SHOWN_OPTIONS = (
+    ("long_text", "head"), ("use_pooled_output", True), ("class_weights", None),
+    ("label_smoothing", 0.0), ("rdrop_alpha", 0.0), ("fgm_epsilon", 0.0),
+    ("layerwise_lr_decay", 1.0), ("freeze_encoder", False))
 
 
 def write_report(output_dir, results, task):
@@ -258,9 +262,11 @@ def _runs(results):
 
 
 def _settings(results):
-  rows = [["", ""]]
-  rows += [[name, "`%s`" % results["flags"][name]] for name in _SHOWN_FLAGS
-           if results["flags"].get(name) not in (None, "", [])]
+  rows, flags = [["", ""]], results["flags"]
+  rows += [[name, "`%s`" % (flags[name] or "none")] for name in _SHOWN_FLAGS
+           if name in flags]
+  rows += [[name, "`%s`" % flags[name]] for name, default in _SHOWN_OPTIONS
+           if flags.get(name, default) != default]
   rows += [["parameters", "%d" % results["num_parameters"]],
            ["examples", ", ".join(
                "%s %d" % (split, results["sizes"][split])
@@ -658,7 +664,6 @@ def parse_arguments(argv):
 
 def main(argv=None):
   args = parse_arguments(argv)
-  logging.set_verbosity(logging.ERROR)
   try:
     args.run(args)
   except (ValueError, OSError) as error:
@@ -669,6 +674,7 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
+  logging.set_verbosity(logging.ERROR)
   # A terminal that cannot show a character must not lose the report.
   if hasattr(sys.stdout, "reconfigure"):
     sys.stdout.reconfigure(errors="backslashreplace")

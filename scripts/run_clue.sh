@@ -14,8 +14,9 @@
 #   --check_only       reads the data files and stops
 # Other flags go to run_classifier.py, such as --num_seeds=3. All files are
 # checked before the first training. The same command again goes on where it
-# was. Exit code: 0 all tasks are done; 3 some have no data; 4 some have wrong
-# data or ended with an error; 1 nothing was begun; 128 and more: told to stop.
+# was; other tasks that are finished in output_dir stay in the table.
+# Exit code: 0 all tasks are done; 3 some have no data; 4 some have wrong data or
+# ended with an error; 1 nothing was begun; 129 and more: told to stop.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 source "$ROOT/scripts/classifier_env.sh"
@@ -99,13 +100,15 @@ for task in $found; do
 done
 [ -z "${CHECK_ONLY:-}" ] || ready=""
 
-# The runner saves a checkpoint when it is told to stop; a signal may come to
-# this process alone.
+# The runner saves a checkpoint at the first signal and ends at the second. In a
+# process group of its own (set -m) it does not get the terminal's Ctrl-C, but
+# what this process is told, once each time.
 child="" stopped=""
 stop() {
   stopped="$1"
   [ -z "$child" ] || kill -TERM "$child" 2>/dev/null || true
 }
+trap 'stop 129' HUP
 trap 'stop 130' INT
 trap 'stop 143' TERM
 
@@ -114,8 +117,10 @@ train() {
   find_data "$task" "$DATA_DIR"
   classifier_command "$task" "$DATA" "$(folder_of "$task")" \
     ${VARIANT:+--variant="$VARIANT"} ${ARGUMENTS[@]+"${ARGUMENTS[@]}"}
-  "${COMMAND[@]}" > "$log" 2>&1 &
+  set -m
+  "${COMMAND[@]}" > "$log" 2>&1 < /dev/null &
   child=$!
+  set +m
   wait "$child" || status=$?
   while kill -0 "$child" 2>/dev/null; do
     status=0
@@ -143,6 +148,12 @@ for task in $ready; do
   fi
 done
 
+# What earlier commands have finished stands in the table, too.
+for task in $CLUE_TASKS $FEWCLUE_TASKS; do
+  case "$tasks" in *" $task "*) continue ;; esac
+  [ ! -e "$(folder_of "$task")/results.json" ] ||
+    finished+=("$(folder_of "$task")")
+done
 if [ -z "${CHECK_ONLY:-}" ]; then
   "$PYTHON" "$ROOT/classifier_report.py" table \
     --output="$OUTPUT_DIR/clue_results${VARIANT:+_$VARIANT}.md" \

@@ -1,6 +1,7 @@
 """Tests of the reports: figures, what is said of them, the confusion matrix."""
 
 import collections
+import contextlib
 import io
 import json
 import logging
@@ -133,6 +134,15 @@ def test_figures_stand_beside_the_published_ones(tmp_path):
   assert "| 0.0001 | 2 | 20 | 50.00 | 0.5000 | lr1e-04_seed2 |" in rows
   assert "| its sha256 | `ab12` |" in rows
   assert "| init_checkpoint | `tiny/albert_model.ckpt` |" in rows
+
+
+def test_settings_that_are_off_are_not_listed(tmp_path):
+  flags = dict(init_checkpoint=None, use_pooled_output=False, fgm_epsilon=0.0,
+               rdrop_alpha=4.0, long_text="head", log_steps=7)
+  text = report(tmp_path, make_results(flags=flags))
+  assert text.split("## Settings")[1].splitlines()[4:8] == [
+      "| init_checkpoint | `none` |", "| use_pooled_output | `False` |",
+      "| rdrop_alpha | `4.0` |", "| parameters | 4175152 |"]
 
 
 def test_one_seed_has_no_deviation(tmp_path):
@@ -350,11 +360,15 @@ def write_run(folder, **changes):
 
 
 def command(*arguments):
-  return subprocess.run(
-      [sys.executable, os.path.join(tiny.ROOT, "classifier_report.py")] +
-      list(arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-      universal_newlines=True, encoding="utf-8",
-      env=dict(os.environ, PYTHONIOENCODING="utf-8"))
+  """Runs the command in this process: its exit code, output and errors."""
+  out, error = io.StringIO(), io.StringIO()
+  with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
+    try:
+      code = cr.main(list(arguments))
+    except SystemExit as end:  # argparse's
+      code = end.code
+  return types.SimpleNamespace(returncode=code, stdout=out.getvalue(),
+                               stderr=error.getvalue())
 
 
 def test_table_of_many_runs(tmp_path):
@@ -463,7 +477,15 @@ def test_check(tmp_path):
   assert command(*(arguments + ("--variant=0",))).returncode == cr.FAILED
 
 
-def test_no_tensorflow_is_needed():
-  code = ("import sys; sys.path.insert(0, %r); import classifier_report;"
-          " sys.exit('tensorflow' in sys.modules)" % tiny.ROOT)
-  assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+def test_as_a_script_without_tensorflow(tmp_path):
+  """In a terminal that knows ASCII only, in an environment without TensorFlow."""
+  (tmp_path / "tensorflow").mkdir()
+  tiny.write(tmp_path / "tensorflow" / "__init__.py", "raise ImportError()\n")
+  folder = write_run(tmp_path / "tnews")
+  result = subprocess.run(
+      [sys.executable, os.path.join(tiny.ROOT, "classifier_report.py"), "table",
+       folder], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+      universal_newlines=True, env=dict(
+          os.environ, PYTHONPATH=str(tmp_path), PYTHONIOENCODING="ascii"))
+  assert (result.returncode, result.stderr) == (0, "")
+  assert "| tnews | accuracy | 2 | 62.50 \\xb1 17.68 |" in result.stdout

@@ -221,9 +221,14 @@ with open(os.environ["CALLS"], "a") as calls:
   calls.write(json.dumps(flags) + "\\n")
 task, folder = flags["task_name"], flags["output_dir"]
 if task == os.environ.get("HANGS"):
-  signal.signal(signal.SIGTERM, lambda *_: sys.exit("saved, then stopped"))
+  told = []
+  for number in (signal.SIGTERM, signal.SIGINT):
+    signal.signal(number, lambda number, _: told.append(number))
   open(os.environ["CALLS"] + ".hangs", "w").close()
-  time.sleep(60)
+  while not told:
+    time.sleep(0.05)
+  time.sleep(0.5)  # A second signal would end a training unsaved.
+  sys.exit("saved after %%d signal" %% len(told))
 if task == os.environ.get("FAILS"):
   sys.exit("noise\\nrun_classifier.py: error: no more memory")
 os.makedirs(folder, exist_ok=True)
@@ -360,6 +365,14 @@ def test_clue_only_missing(tmp_path, clue):
   arguments = ("--data_dir=%s" % (tmp_path / "data"), "--init_checkpoint=")
   result, calls = clue("--tasks=afqmc,csl", *arguments)
   assert result.returncode == 3 and len(calls) == 1
+  # When its data are there, what was finished is not asked for again, but stays.
+  write_splits(tmp_path / "data" / "tnews", TNEWS % 100)
+  result, calls = clue("--tasks=tnews", *arguments)
+  assert result.returncode == 0 and len(calls) == 1
+  table = tmp_path / "output" / "clue_results.md"
+  assert [line.split()[1] for line in
+          table.read_text(encoding="utf-8").splitlines()[2:4]] == [
+              "afqmc", "tnews"]
   # Without any data there is not even an environment made.
   result, calls = clue("--tasks=csl", *arguments, VENV=str(tmp_path / "new"))
   assert result.returncode == 3 and not calls
@@ -414,24 +427,29 @@ def test_fewclue(tmp_path, clue):
   assert result.stderr.count(": missing: ") == 8
 
 
-def test_clue_is_told_to_stop(tmp_path, clue):
-  """What runs is told, too, and nothing is begun after it."""
+@pytest.mark.parametrize("number,send", [
+    (signal.SIGTERM, os.kill), (signal.SIGINT, os.killpg)])
+def test_clue_is_told_to_stop(tmp_path, clue, number, send):
+  """What runs is told once, alone or by Ctrl-C; nothing is begun after it."""
   write_splits(tmp_path / "data" / "afqmc", AFQMC)
   write_splits(tmp_path / "data" / "tnews", TNEWS % 100)
   environment = dict(os.environ, HANGS="afqmc", **clue.environment)
   process = subprocess.Popen(
       ["bash", os.path.join(SCRIPTS, "run_clue.sh"), "--tasks=afqmc,tnews",
        "--data_dir=%s" % (tmp_path / "data"), "--init_checkpoint=none"],
-      stderr=subprocess.PIPE, universal_newlines=True, env=environment)
+      stderr=subprocess.PIPE, universal_newlines=True, env=environment,
+      start_new_session=True,
+      # A test command in the background ignores it, and so would its children.
+      preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
   while not (tmp_path / "calls.hangs").exists():
     assert process.poll() is None
     time.sleep(0.05)
-  process.send_signal(signal.SIGTERM)
+  send(process.pid, number)
   _, error = process.communicate()
-  assert process.returncode == 143
+  assert process.returncode == 128 + number
   assert error == "stopped; the same command goes on where afqmc was\n"
   log = tmp_path / "output" / "logs" / "afqmc.log"
-  assert log.read_text() == "saved, then stopped\n"
+  assert log.read_text() == "saved after 1 signal\n"
   assert len((tmp_path / "calls").read_text().splitlines()) == 1
 
 
