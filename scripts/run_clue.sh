@@ -118,7 +118,7 @@ train() {
   classifier_command "$task" "$DATA" "$(folder_of "$task")" \
     ${VARIANT:+--variant="$VARIANT"} ${ARGUMENTS[@]+"${ARGUMENTS[@]}"}
   set -m
-  "${COMMAND[@]}" > "$log" 2>&1 < /dev/null &
+  "${COMMAND[@]}" >> "$log" 2>&1 < /dev/null &
   child=$!
   set +m
   wait "$child" || status=$?
@@ -136,7 +136,7 @@ for task in $ready; do
   log="$OUTPUT_DIR/logs/$(basename "$(folder_of "$task")").log"
   echo "== $task: log in $log"
   start=$SECONDS status=0
-  train "$task" "$log" || status=$?
+  [ -n "$stopped" ] || train "$task" "$log" || status=$?
   if [ -n "$stopped" ]; then
     echo "stopped; the same command goes on where $task was" >&2
     exit "$stopped"
