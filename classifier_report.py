@@ -83,11 +83,6 @@ def write_report(output_dir, results, task):
     one cannot draw anew is removed.
   """
   contents = collections.OrderedDict()
-  report = dict(results, published=[
-      dict(figure._asdict()) for figure in task.published])
-  contents[RESULTS_NAME] = json.dumps(
-      report, ensure_ascii=False, indent=2, sort_keys=True,
-      default=_plain) + "\n"
   contents[TABLE_NAME] = format_results(results, task)
   matrices = _matrices(results)
   if matrices:
@@ -95,15 +90,21 @@ def write_report(output_dir, results, task):
     picture = draw_matrix(_name(results), *_first(matrices))
     if picture:
       contents[MATRIX_NAME + ".png"] = picture
+  report = dict(results, published=[
+      dict(figure._asdict()) for figure in task.published])
+  # The last: who finds it finds all.
+  contents[RESULTS_NAME] = json.dumps(
+      report, ensure_ascii=False, indent=2, sort_keys=True,
+      default=_plain) + "\n"
+  if MATRIX_NAME + ".png" not in contents:
+    classifier_utils.remove_file(os.path.join(output_dir,
+                                              MATRIX_NAME + ".png"))
   written = []
   for name, content in contents.items():
     written.append(os.path.join(output_dir, name))
     classifier_utils.write_bytes(
         written[-1], content if isinstance(content, bytes) else
         content.encode("utf-8"))
-  if MATRIX_NAME + ".png" not in contents:
-    classifier_utils.remove_file(os.path.join(output_dir,
-                                              MATRIX_NAME + ".png"))
   return written
 
 
@@ -116,8 +117,11 @@ def _plain(value):
 
 def _name(results):
   """The task, and the part of it: "ocnli (30k)"."""
-  variant = results.get("variant")
-  return results["task"] + (" (%s)" % variant if variant else "")
+  return _name_of(results["task"], results.get("variant"))
+
+
+def _name_of(task_name, variant):
+  return task_name + (" (%s)" % variant if variant else "")
 
 
 # ------------------------------------------------------------- readable report
@@ -129,10 +133,12 @@ def format_results(results, task):
            _markdown(_comparison(results, task))]
   sentences = notes(results, task) + _general_notes([task])
   parts.append("\n".join("- " + sentence for sentence in sentences))
-  parts += ["## Figures of the best checkpoint", _markdown(_figures(results))]
-  parts += ["## Runs", _markdown(_runs(results))]
-  parts += ["## Settings", _markdown(_settings(results))]
-  return "\n\n".join(filter(None, parts)) + "\n"
+  for title, rows in (("Figures of the best checkpoint", _figures(results)),
+                      ("Runs", _runs(results)),
+                      ("Settings", _settings(results))):
+    if rows:
+      parts += ["## " + title, _markdown(rows)]
+  return "\n\n".join(parts) + "\n"
 
 
 def _summary(results):
@@ -281,8 +287,6 @@ def _settings(results):
 
 def _markdown(rows):
   """A Markdown table of rows of strings, the first is its head."""
-  if not rows:
-    return ""
   lines = [[cell.replace("|", "\\|") for cell in row] for row in rows]
   lines.insert(1, ["---"] * len(rows[0]))
   return "\n".join("| %s |" % " | ".join(row) for row in lines)
@@ -388,12 +392,13 @@ def _plot_matrix(image, title, split, metrics):
   from matplotlib import colors
   from matplotlib import font_manager
   labels, counts = metrics["labels"], np.asarray(metrics["confusion_matrix"])
-  font = _font_for("".join(labels), font_manager)
   with_numbers = len(labels) <= _MAX_CLASSES_WITH_NUMBERS
+  font = _font_for("".join(labels), font_manager) if with_numbers else None
   names = labels
-  if not with_numbers or font is None:
+  if font is None:
     names = [str(index) for index in range(len(labels))]
-  side = 3 + len(labels) * (0.62 if with_numbers else 0.1)
+  side = 3 + (0.62 * len(labels) if with_numbers else
+              min(0.1 * len(labels), 17))  # inches
   image.set_size_inches(side + 1, side)
   axes = image.add_subplot(1, 1, 1)
   # Without numbers what is seldom confused has to be seen, too.
@@ -412,7 +417,8 @@ def _plot_matrix(image, title, split, metrics):
 
 def _name_axes(axes, names, font):
   """Puts labels at the rows and columns; of many ids every so many."""
-  step = 1 if len(names) <= _MAX_CLASSES_WITH_NUMBERS else 5
+  step = (1 if len(names) <= _MAX_CLASSES_WITH_NUMBERS else
+          max(5, len(names) // 30))
   ticks = range(0, len(names), step)
   upright = max(len(name) for name in names) > 3
   # Between two dollar signs would be a formula; long ones the text file has.
@@ -534,8 +540,7 @@ def format_table(entries):
 
 def _entry_names(entries):
   """Names of tasks; where one is there more than once, with its folder."""
-  names = [entry.task + (" (%s)" % entry.variant if entry.variant else "")
-           for entry in entries]
+  names = [_name_of(entry.task, entry.variant) for entry in entries]
   return [name if names.count(name) == 1 or not entry.folder else
           "%s, %s" % (name, entry.folder)
           for name, entry in zip(names, entries)]

@@ -87,7 +87,7 @@ def test_what_is_written(tmp_path, without_matplotlib, caplog):
   with caplog.at_level(logging.INFO):
     written = cr.write_report(str(tmp_path), make_results(),
                               ct.get_task("tnews"))
-  names = ["results.json", "results.md", "confusion_matrix.txt"]
+  names = ["results.md", "confusion_matrix.txt", "results.json"]
   assert written == [str(tmp_path / name) for name in names]
   assert sorted(os.listdir(str(tmp_path))) == sorted(names)
   assert [record.getMessage() for record in caplog.records] == [
@@ -209,6 +209,7 @@ def test_without_dev(tmp_path):
                                        test_runs=None))
   assert "| **best on dev** | – | 50.00 | this run |" in text
   assert "## Figures of the best checkpoint\n\n|  | test |" in text
+  assert "## Runs" not in text
 
 
 def test_a_bar_in_a_name(tmp_path):
@@ -293,6 +294,10 @@ def test_matrix_of_many_classes():
   assert tick_labels(axes.xaxis) == [str(tick) for tick in range(0, 41, 5)]
   assert not axes.texts
   assert axes.get_title().endswith("; ids as in confusion_matrix.txt")
+  # It does not grow without end.
+  axes = plot(["l%d" % index for index in range(900)], np.eye(900, dtype=int))
+  assert axes.figure.get_size_inches().tolist() == [21.0, 20.0]
+  assert tick_labels(axes.yaxis)[:3] == ["0", "30", "60"]
 
 
 @pytest.mark.parametrize("has_font", [True, False])
