@@ -2,17 +2,21 @@
 
     write_report("output/tnews", results, processor.task)
 
+    python classifier_report.py check --data_dir=CLUEdataset/tnews tnews
     python classifier_report.py table --output=clue.md output/tnews output/csl
 
 A report sets a run's figures beside the published ones, and says in words where
-the two cannot be compared. The second makes one table of many runs. Neither
-needs TensorFlow; matplotlib is optional and draws the matrix.
+the two cannot be compared. `check` reads a task's files as training will;
+`table` makes one table of many runs. None needs TensorFlow; matplotlib is
+optional and draws the matrix.
 """
 
+import argparse
 import collections
 import io
 import json
 import os
+import sys
 
 from absl import logging
 import numpy as np
@@ -24,15 +28,24 @@ RESULTS_NAME = "results.json"
 TABLE_NAME = "results.md"
 MATRIX_NAME = "confusion_matrix"
 
+# Exit codes; 1 is any other error, 2 a wrong command line.
+MISSING = 3
+FAILED = 4
+
 # With more classes the cells of the picture have no numbers.
 _MAX_CLASSES_WITH_NUMBERS = 40
+_MAX_CHARACTERS = 24  # of a label, in the picture
 _DASH = "–"
 # What of the flags stands in the readable report; all are in results.json.
 _SHOWN_FLAGS = (
-    "bert_config_file", "init_checkpoint", "max_seq_length", "long_text",
+    "bert_config_file", "init_checkpoint", "max_seq_length",
     "train_batch_size", "num_train_epochs", "warmup_proportion", "optimizer",
-    "precision", "use_pooled_output", "class_weights", "label_smoothing",
-    "rdrop_alpha", "fgm_epsilon", "layerwise_lr_decay", "freeze_encoder")
+    "precision")
+# These where they are not as here.
+_SHOWN_OPTIONS = (
+    ("long_text", "head"), ("use_pooled_output", True), ("class_weights", None),
+    ("label_smoothing", 0.0), ("rdrop_alpha", 0.0), ("fgm_epsilon", 0.0),
+    ("layerwise_lr_decay", 1.0), ("freeze_encoder", False))
 
 
 def write_report(output_dir, results, task):
@@ -66,21 +79,26 @@ def write_report(output_dir, results, task):
     task: classifier_tasks.Task, the `processor.task` of the run.
 
   Returns:
-    List of the paths that were written.
+    List of the paths that were written. A picture of an earlier run that this
+    one cannot draw anew is removed.
   """
   contents = collections.OrderedDict()
-  report = dict(results, published=[
-      dict(figure._asdict()) for figure in task.published])
-  contents[RESULTS_NAME] = json.dumps(
-      report, ensure_ascii=False, indent=2, sort_keys=True,
-      default=_plain) + "\n"
   contents[TABLE_NAME] = format_results(results, task)
   matrices = _matrices(results)
   if matrices:
     contents[MATRIX_NAME + ".txt"] = format_matrices(matrices)
-    picture = draw_matrix(*_best_known(matrices), title=_title(results))
+    picture = draw_matrix(_name(results), *_first(matrices))
     if picture:
       contents[MATRIX_NAME + ".png"] = picture
+  report = dict(results, published=[
+      dict(figure._asdict()) for figure in task.published])
+  # The last: who finds it finds all.
+  contents[RESULTS_NAME] = json.dumps(
+      report, ensure_ascii=False, indent=2, sort_keys=True,
+      default=_plain) + "\n"
+  if MATRIX_NAME + ".png" not in contents:
+    classifier_utils.remove_file(os.path.join(output_dir,
+                                              MATRIX_NAME + ".png"))
   written = []
   for name, content in contents.items():
     written.append(os.path.join(output_dir, name))
@@ -99,8 +117,11 @@ def _plain(value):
 
 def _name(results):
   """The task, and the part of it: "ocnli (30k)"."""
-  variant = results.get("variant")
-  return results["task"] + (" (%s)" % variant if variant else "")
+  return _name_of(results["task"], results.get("variant"))
+
+
+def _name_of(task_name, variant):
+  return task_name + (" (%s)" % variant if variant else "")
 
 
 # ------------------------------------------------------------- readable report
@@ -110,11 +131,14 @@ def format_results(results, task):
   """Returns results.md; arguments as `write_report` has them."""
   parts = ["# " + _name(results), _summary(results),
            _markdown(_comparison(results, task))]
-  parts.append("\n".join("- " + note for note in notes(results, task)))
-  parts += ["## Figures of the best checkpoint", _markdown(_figures(results))]
-  parts += ["## Runs", _markdown(_runs(results))]
-  parts += ["## Settings", _markdown(_settings(results))]
-  return "\n\n".join(filter(None, parts)) + "\n"
+  sentences = notes(results, task) + _general_notes([task])
+  parts.append("\n".join("- " + sentence for sentence in sentences))
+  for title, rows in (("Figures of the best checkpoint", _figures(results)),
+                      ("Runs", _runs(results)),
+                      ("Settings", _settings(results))):
+    if rows:
+      parts += ["## " + title, _markdown(rows)]
+  return "\n\n".join(parts) + "\n"
 
 
 def _summary(results):
@@ -168,14 +192,21 @@ def notes(results, task):
   if selected and selected["num_seeds"] == 1:
     found.append("One seed was run: by how much seeds differ is not known, so "
                  "a small difference says nothing.")
-  if task.published:
+  if task.published and not results["flags"].get("init_checkpoint"):
+    found.append("This run began from random weights (no init_checkpoint), "
+                 "the published models were pre-trained.")
+  return found + ([task.note] if task.note else [])
+
+
+def _general_notes(tasks):
+  """What is true of every run, and of every published figure."""
+  found = ["Checkpoint and learning rate are chosen on dev, whose figures are "
+           "high by that; the test set decides nothing."]
+  if any(task.published for task in tasks):
     found.append("The published figures are single runs or the best of "
                  "several, as their sources report them; nobody reran them "
                  "here.")
-    if not results["flags"].get("init_checkpoint"):
-      found.append("This run began from random weights (no init_checkpoint), "
-                   "the published models were pre-trained.")
-  return found + ([task.note] if task.note else [])
+  return found
 
 
 def _notes_on_sizes(results, task):
@@ -188,7 +219,7 @@ def _notes_on_sizes(results, task):
     if here and published and here != published:
       found.append(
           "The %s set has %d %s here, as published it has %d: %s." % (
-              split, here, what, published,
+              "training" if split == "train" else split, here, what, published,
               "the model was trained on other data" if split == "train" else
               "its figures are not those of the benchmark"))
   if task.published and not task.sizes:
@@ -237,9 +268,11 @@ def _runs(results):
 
 
 def _settings(results):
-  rows = [["", ""]]
-  rows += [[name, "`%s`" % results["flags"][name]] for name in _SHOWN_FLAGS
-           if results["flags"].get(name) not in (None, "", [])]
+  rows, flags = [["", ""]], results["flags"]
+  rows += [[name, "`%s`" % (flags[name] or "none")] for name in _SHOWN_FLAGS
+           if name in flags]
+  rows += [[name, "`%s`" % flags[name]] for name, default in _SHOWN_OPTIONS
+           if flags.get(name, default) != default]
   rows += [["parameters", "%d" % results["num_parameters"]],
            ["examples", ", ".join(
                "%s %d" % (split, results["sizes"][split])
@@ -254,8 +287,6 @@ def _settings(results):
 
 def _markdown(rows):
   """A Markdown table of rows of strings, the first is its head."""
-  if not rows:
-    return ""
   lines = [[cell.replace("|", "\\|") for cell in row] for row in rows]
   lines.insert(1, ["---"] * len(rows[0]))
   return "\n".join("| %s |" % " | ".join(row) for row in lines)
@@ -271,36 +302,48 @@ def _matrices(results):
       if results["task_type"] == "single" and results.get(split))
 
 
-def _best_known(matrices):
-  """(split, its metrics): where nothing was selected on, if it has labels."""
+def _first(matrices):
+  """(split, its metrics) of the split that nothing was selected on, if any."""
   return next(iter(matrices.items()))
 
 
-def _title(results):
-  return _name(results)
-
-
 def format_matrices(matrices):
-  """Returns confusion_matrix.txt: labels, counts, and percent of each row.
+  """Returns confusion_matrix.txt: label ids, counts, and percent of each row.
+
+  Up to 40 classes there is a table of each; of more a line for each true label
+  with what is not 0.
 
   Args:
     matrices: dict from split to metrics as `compute_metrics` has them.
   """
-  parts = []
-  labels = _best_known(matrices)[1]["labels"]
-  parts.append(classifier_utils.format_table(
+  labels = _first(matrices)[1]["labels"]
+  parts = [classifier_utils.format_table(
       [["id", "label"]] + [[str(index), label]
-                           for index, label in enumerate(labels)]))
+                           for index, label in enumerate(labels)])]
   for split, metrics in matrices.items():
-    counts = metrics["confusion_matrix"]
-    for what, cells in (("counts", counts),
-                        ("percent of the row", _row_percents(counts))):
-      parts.append("%s, %s; rows are the true labels, columns the predicted" %
-                   (split, what))
-      parts.append(classifier_utils.format_table(
-          [["true \\ predicted"] + labels] + [
-              [label] + row for label, row in zip(labels, _cells(cells))]))
+    counts = np.asarray(metrics["confusion_matrix"])
+    percents = _row_percents(counts)
+    if len(labels) > _MAX_CLASSES_WITH_NUMBERS:
+      parts += ["%s: each true label with what was predicted, its count and "
+                "the percent of the true label's examples" % split,
+                "\n".join(_sparse_rows(labels, counts, percents))]
+      continue
+    for what, cells in (("counts", counts), ("percent of the row", percents)):
+      parts += ["%s, %s; rows are the true labels, columns the predicted" % (
+          split, what), classifier_utils.format_table(
+              [["true \\ predicted"] + labels] + [
+                  [label] + row for label, row in zip(labels, _cells(cells))])]
   return "\n\n".join(parts) + "\n"
+
+
+def _sparse_rows(labels, counts, percents):
+  """`a: a 7 (70.0%), b 3 (30.0%)` for each label, the most frequent first."""
+  for label, row, shares in zip(labels, counts, percents):
+    found = [column for column in np.argsort(-row, kind="stable")
+             if row[column]]
+    yield "%s: %s" % (label, ", ".join("%s %d (%.1f%%)" % (
+        labels[column], row[column], shares[column])
+                                       for column in found) or "no examples")
 
 
 def _row_percents(counts):
@@ -314,7 +357,7 @@ def _cells(values):
            for value in row] for row in np.asarray(values).tolist()]
 
 
-def draw_matrix(split, metrics, title):
+def draw_matrix(title, split, metrics):
   """Draws a confusion matrix, coloured by the percent of each row.
 
   Up to 40 classes each cell has its percent and count. Of more the axes have
@@ -322,33 +365,47 @@ def draw_matrix(split, metrics, title):
   text file says which id is which label.
 
   Args:
+    title: string.
     split: string.
     metrics: dict as `compute_metrics` has it.
-    title: string.
 
   Returns:
     bytes of a PNG file; None where matplotlib is not there.
   """
   try:
-    from matplotlib import font_manager
-    from matplotlib.backends import backend_agg
     from matplotlib import figure
+    from matplotlib.backends import backend_agg
   except ImportError:
     logging.info("%s.png is not drawn: matplotlib is not there (pip install "
                  "matplotlib); %s.txt has the same", MATRIX_NAME, MATRIX_NAME)
     return None
+  image = figure.Figure(dpi=100)
+  backend_agg.FigureCanvasAgg(image)  # no display, and nothing of pyplot's
+  _plot_matrix(image, title, split, metrics)
+  content = io.BytesIO()
+  image.savefig(content, format="png", bbox_inches="tight")
+  return content.getvalue()
+
+
+def _plot_matrix(image, title, split, metrics):
+  """Does what `draw_matrix` says with a matplotlib figure."""
+  from matplotlib import colors
+  from matplotlib import font_manager
   labels, counts = metrics["labels"], np.asarray(metrics["confusion_matrix"])
-  font = _font_for("".join(labels), font_manager)
   with_numbers = len(labels) <= _MAX_CLASSES_WITH_NUMBERS
+  font = _font_for("".join(labels), font_manager) if with_numbers else None
   names = labels
-  if not with_numbers or font is None:
+  if font is None:
     names = [str(index) for index in range(len(labels))]
-  side = 3 + (0.62 * len(labels) if with_numbers else 0.1 * len(labels))
-  image = figure.Figure(figsize=(side + 1, side), dpi=100)
-  backend_agg.FigureCanvasAgg(image)
+  side = 3 + (0.62 * len(labels) if with_numbers else
+              min(0.1 * len(labels), 17))  # inches
+  image.set_size_inches(side + 1, side)
   axes = image.add_subplot(1, 1, 1)
-  colours = axes.imshow(_row_percents(counts), cmap="Blues", vmin=0, vmax=100)
-  image.colorbar(colours, ax=axes, fraction=0.046, pad=0.04,
+  # Without numbers what is seldom confused has to be seen, too.
+  shades = axes.imshow(
+      _row_percents(counts), cmap="Blues",
+      norm=colors.PowerNorm(1 if with_numbers else 0.5, vmin=0, vmax=100))
+  image.colorbar(shades, ax=axes, fraction=0.046, pad=0.04,
                  label="percent of the true label's examples")
   _name_axes(axes, names, font)
   if with_numbers:
@@ -356,20 +413,19 @@ def draw_matrix(split, metrics, title):
   ids = "" if names is labels else "; ids as in %s.txt" % MATRIX_NAME
   axes.set_title("%s, %s: %d examples%s" % (title, split, counts.sum(), ids),
                  fontsize=10)
-  content = io.BytesIO()
-  image.savefig(content, format="png", bbox_inches="tight")
-  return content.getvalue()
 
 
 def _name_axes(axes, names, font):
   """Puts labels at the rows and columns; of many ids every so many."""
-  step = 1 if len(names) <= _MAX_CLASSES_WITH_NUMBERS else 5
+  step = (1 if len(names) <= _MAX_CLASSES_WITH_NUMBERS else
+          max(5, len(names) // 30))
   ticks = range(0, len(names), step)
   upright = max(len(name) for name in names) > 3
+  # Between two dollar signs would be a formula; long ones the text file has.
+  shown = [names[tick][:_MAX_CHARACTERS].replace("$", "\\$") for tick in ticks]
   for axis, rotation in ((axes.xaxis, 90 if upright else 0), (axes.yaxis, 0)):
     axis.set_ticks(list(ticks))
-    axis.set_ticklabels([names[tick] for tick in ticks], rotation=rotation,
-                        fontsize=8, fontproperties=font)
+    axis.set_ticklabels(shown, rotation=rotation, fontproperties=font)
   axes.set_xlabel("predicted")
   axes.set_ylabel("true")
 
@@ -405,3 +461,226 @@ def _font_for(text, font_manager):
     if wanted <= set(font.get_charmap()):
       return font_manager.FontProperties(fname=path)
   return None
+
+
+# ------------------------------------------------------------------- many runs
+
+# Whose figures stand beside ours.
+_MODELS = ("ALBERT-tiny", "ALBERT-base")
+
+
+def read_results(folder):
+  """Returns what `write_report` wrote into a folder as results.json.
+
+  Raises:
+    DataError: there is none, or it is not one.
+  """
+  path = os.path.join(folder, RESULTS_NAME)
+  try:
+    with classifier_tasks.open_binary(path) as reader:
+      results = json.loads(reader.read().decode("utf-8"))
+  except OSError as error:
+    raise classifier_tasks.MissingDataError(
+        "%s has no %s: it is not the output folder of a run_classifier.py that "
+        "came to its end" % (folder, RESULTS_NAME)) from error
+  except ValueError as error:
+    raise classifier_tasks.DataError(
+        "%s is not JSON (%s), expected what run_classifier.py wrote" %
+        (path, error)) from error
+  if not isinstance(results, dict) or results.get("task") not in (
+      classifier_tasks.TASKS):
+    raise classifier_tasks.DataError(
+        "%s is not of a task of the table, expected what run_classifier.py "
+        "wrote" % path)
+  return results
+
+
+# task, variant: strings, the variant may be None. state: why there are no
+# results, beginning with a word that stands in the table. results: dict; None
+# where there is a state. folder: path or None.
+Entry = collections.namedtuple("Entry", ["task", "variant", "state", "results",
+                                         "folder"])
+
+
+def entry_of(folder):
+  """Returns the Entry of a run's output folder."""
+  results = read_results(folder)
+  return Entry(results["task"], results.get("variant"), None, results, folder)
+
+
+def format_table(entries):
+  """Returns the one table of many runs, and what has to be known about it.
+
+  Args:
+    entries: list of Entry; they come out in the order of the tasks' table.
+  """
+  order = list(classifier_tasks.TASKS)
+  entries = sorted(entries, key=lambda entry: (order.index(entry.task),
+                                               entry.variant or ""))
+  names = _entry_names(entries)
+  rows = [["task", "metric", "seeds", "dev", "best dev", "test"] +
+          ["%s dev / test" % model for model in _MODELS]]
+  found = []
+  for name, entry in zip(names, entries):
+    task = classifier_tasks.TASKS[entry.task]
+    rows.append([name] + _table_cells(entry, task) + [
+        _published_cell(task, model) for model in _MODELS])
+    sentences = ([entry.state[0].upper() + entry.state[1:] + "."]
+                 if entry.results is None else notes(entry.results, task))
+    found.append("**%s**\n\n%s" % (name, "\n".join(
+        "- " + sentence for sentence in sentences)))
+  return "\n\n".join([
+      _markdown(rows),
+      "Percent; dev is mean ± standard deviation over the seeds of the learning"
+      " rate that is best on dev, test of the same runs; best dev is the"
+      " checkpoint that predicts. The last columns are published figures.",
+      " ".join(_general_notes([classifier_tasks.TASKS[entry.task]
+                               for entry in entries]))] + found) + "\n"
+
+
+def _entry_names(entries):
+  """Names of tasks; where one is there more than once, with its folder."""
+  names = [_name_of(entry.task, entry.variant) for entry in entries]
+  return [name if names.count(name) == 1 or not entry.folder else
+          "%s, %s" % (name, entry.folder)
+          for name, entry in zip(names, entries)]
+
+
+def _table_cells(entry, task):
+  results = entry.results
+  if results is None:
+    state = "**%s**" % entry.state.split(":")[0]
+    return [task.metric.replace("_", " "), _DASH, state, _DASH, _DASH]
+  selected, on_test = results.get("selected"), results.get("test_runs")
+  test = (_spread(on_test["mean"], on_test.get("deviation")) if on_test else
+          _percent(_score(results, "test")))
+  return [results["metric"].replace("_", " ")] + (
+      [str(selected["num_seeds"]),
+       _spread(selected["mean"], selected["deviation"]),
+       _percent(selected["best"])] if selected else [_DASH] * 3) + [test]
+
+
+def _published_cell(task, model):
+  for figure in task.published:
+    if figure.model == model:
+      return " / ".join(_DASH if value is None else "%.2f" % value
+                        for value in (figure.dev, figure.test))
+  return _DASH
+
+
+def submission_files(entries):
+  """Paths of the runs' submissions as the benchmark wants them, not zipped."""
+  return [os.path.join(entry.folder, os.path.splitext(os.path.basename(
+      entry.results["submission"]))[0] + ".json")
+          for entry in entries
+          if entry.results is not None and entry.results.get("submission")]
+
+
+def check_data(task_name, data_dir, variant=None):
+  """Reads all of a task's files, as training and prediction will.
+
+  Args:
+    task_name: string, a name of `TASKS`.
+    data_dir: path of its folder or zip file.
+    variant: string or None.
+
+  Returns:
+    dict from split to the number of rows.
+
+  Raises:
+    MissingDataError: a file is not there.
+    DataError: a file that cannot be used; the message has file and line.
+  """
+  processor = classifier_utils.get_processor(task_name, variant=variant)
+  for split in classifier_tasks.SPLITS:
+    processor.get_examples(data_dir, split)
+  return processor.num_rows
+
+
+# ----------------------------------------------------------------------- main
+
+
+def _state(kind):
+  """A reader of --missing and --failed: "ocnli=why", "ocnli:30k=why"."""
+  def read(text):
+    name, _, why = text.partition("=")
+    task_name, _, variant = name.partition(":")
+    try:
+      task = classifier_tasks.get_task(task_name)
+    except classifier_tasks.DataError as error:
+      raise argparse.ArgumentTypeError(error) from error
+    return Entry(task.name, variant or None, ": ".join(
+        filter(None, [kind, why.rstrip("."), ])), None, None)
+  return read
+
+
+def _check(args):
+  sizes = check_data(args.task, args.data_dir, args.variant)
+  sys.stdout.write("%s: %s rows\n" % (args.task, ", ".join(
+      "%s %d" % (split, sizes[split]) for split in classifier_tasks.SPLITS)))
+
+
+def _table(args):
+  entries = [entry_of(folder) for folder in args.folder]
+  entries += args.missing + args.failed
+  if not entries:
+    raise classifier_tasks.DataError(
+        "there is nothing to make a table of: give output folders of "
+        "run_classifier.py")
+  table = format_table(entries)
+  if args.output:
+    classifier_utils.write_bytes(args.output, table.encode("utf-8"))
+  files = submission_files(entries)
+  if args.submissions and files:
+    classifier_utils.zip_files(args.submissions, files)
+  sys.stdout.write(table)
+
+
+def parse_arguments(argv):
+  parser = argparse.ArgumentParser(
+      allow_abbrev=False, description=__doc__,
+      formatter_class=argparse.RawDescriptionHelpFormatter)
+  commands = parser.add_subparsers(dest="command", metavar="COMMAND",
+                                   required=True)
+  command = commands.add_parser(
+      "check", allow_abbrev=False, help="reads a task's files; exit code %d: "
+      "something is not there, %d: something is wrong" % (MISSING, FAILED))
+  command.set_defaults(run=_check)
+  command.add_argument("task", help="name as in --task_name")
+  command.add_argument("--data_dir", required=True,
+                       help="folder or zip file with the task's files")
+  command.add_argument("--variant", help="as for run_classifier.py")
+  command = commands.add_parser(
+      "table", allow_abbrev=False, help="one Markdown table of many runs")
+  command.set_defaults(run=_table)
+  command.add_argument("folder", nargs="*",
+                       help="output folder of a run_classifier.py")
+  command.add_argument("--output", help="file to write, too")
+  command.add_argument("--submissions", help="zip file to pack the runs'"
+                       " submission files into, if they have any")
+  for kind, words in (("missing", "its data are not there"),
+                      ("failed", "it ended with an error")):
+    command.add_argument(
+        "--" + kind, action="append", type=_state(kind), default=[],
+        metavar="TASK[:VARIANT][=WHY]",
+        help="a task without results, because %s; repeatable" % words)
+  return parser.parse_args(argv)
+
+
+def main(argv=None):
+  args = parse_arguments(argv)
+  try:
+    args.run(args)
+  except (ValueError, OSError) as error:
+    sys.stderr.write("classifier_report.py: error: %s\n" % error)
+    return (MISSING if isinstance(error, classifier_tasks.MissingDataError)
+            else FAILED)
+  return 0
+
+
+if __name__ == "__main__":
+  logging.set_verbosity(logging.ERROR)
+  # A terminal that cannot show a character must not lose the report.
+  if hasattr(sys.stdout, "reconfigure"):
+    sys.stdout.reconfigure(errors="backslashreplace")
+  sys.exit(main())

@@ -856,6 +856,13 @@ def write_bytes(path, content):
     os.replace(temporary, path)
 
 
+def remove_file(path):
+  """Removes a file, if it is there."""
+  files = remote_files(path)
+  if files.Exists(path) if files else os.path.lexists(path):
+    (files.Remove if files else os.remove)(path)
+
+
 # -------------------------------------------------------------------- metrics
 
 
