@@ -22,8 +22,12 @@ from absl import flags
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+import bert_utils
 import checkpoint_utils
+import classifier_report
 
+# Beside the checkpoints: what a predictor has to know of the run.
+CLASSIFIER_NAME = "classifier.json"
 # Beside a trial's checkpoints: what they are trained with.
 TRIAL_NAME = "run.json"
 # In the output folder: the trials of the last command that trained.
@@ -242,6 +246,81 @@ def write_json(path, value):
   """Writes json, whole or not at all."""
   checkpoint_utils.write_text(path, json.dumps(
       value, ensure_ascii=False, indent=2, sort_keys=True) + "\n")
+
+
+def read_classifier(folder):
+  """What `write_classifier` wrote: task_name, labels, lengths, casing."""
+  path = os.path.join(folder, CLASSIFIER_NAME)
+  if not tf.gfile.Exists(path):
+    raise ValueError("%s has no %s: it is not the output folder of"
+                     " run_classifier.py" % (folder, CLASSIFIER_NAME))
+  with tf.gfile.GFile(path, "r") as reader:
+    return json.loads(reader.read())
+
+
+def stored_classifier(output_dir):
+  """What is known of an output folder's model; None of a new one."""
+  for folder in (output_dir, os.path.join(output_dir,
+                                          checkpoint_utils.BEST_FOLDER)):
+    if tf.gfile.Exists(os.path.join(folder, CLASSIFIER_NAME)):
+      return read_classifier(folder)
+  return None
+
+
+def best_checkpoint(output_dir):
+  """The checkpoint to predict with: the best on dev, else the latest.
+
+  Raises:
+    InputError: there is none.
+  """
+  best = tf.train.latest_checkpoint(
+      os.path.join(output_dir, checkpoint_utils.BEST_FOLDER))
+  if best:
+    return best
+  trials = read_trials(output_dir)
+  if len(trials) > 1:
+    raise bert_utils.InputError(
+        "%s has %d runs, of which none was chosen on dev: give --do_eval" % (
+            output_dir, len(trials)))
+  return latest_checkpoint(trials[0].folder)
+
+
+def latest_checkpoint(folder):
+  """The latest checkpoint of a folder, with a warning; none: an InputError."""
+  latest = tf.train.latest_checkpoint(folder)
+  if not latest:
+    raise bert_utils.InputError(
+        "there is no checkpoint in %s; train first" % folder)
+  tf.logging.warning("no checkpoint was chosen on dev (--do_eval): the"
+                     " latest, %s, predicts", latest)
+  return latest
+
+
+def stored_results(output_dir, task, checkpoint):
+  """What an earlier command has reported of a checkpoint.
+
+  Args:
+    output_dir: path.
+    task: classifier_tasks.Task.
+    checkpoint: path.
+
+  Returns:
+    dict of `classifier_report.write_report`; None where there is none, or it is
+    of another task or checkpoint, or its runs are not there any more.
+  """
+  path = os.path.join(output_dir, classifier_report.RESULTS_NAME)
+  results = _read(path)
+  if results is None:
+    return None
+  is_same = (
+      [results["task"], results["metric"]] == [task.name, task.metric] and
+      all(bert_utils.checkpoint_exists(row["checkpoint"])
+          for row in results["runs"]) and
+      results["checkpoint"]["sha256"] == checkpoint_sha256(checkpoint))
+  if not is_same:
+    tf.logging.warning("%s is of another task, model or folder: it stays as it"
+                       " is", path)
+  return results if is_same else None
 
 
 # ----------------------------------------------------------------- what is same

@@ -321,6 +321,22 @@ class RateParser(flags.FloatParser):
     return rate
 
 
+class RateListParser(flags.ArgumentParser):
+  """Learning rates between commas, all of them different."""
+
+  def parse(self, argument):
+    if not isinstance(argument, str):
+      return list(argument)
+    parser = RateParser()
+    rates = [parser.parse(part.strip()) for part in argument.split(",")]
+    if len(set(rates)) < len(rates):
+      raise ValueError("each rate must be there once")
+    return rates
+
+  def flag_type(self):
+    return "comma separated list of numbers"
+
+
 # What is the user's to mend: in the checks that come before any work, and
 # later on, where a plain ValueError would be a fault of the code.
 BAD_INPUT = (ValueError, OSError, tf.errors.OpError)

@@ -38,6 +38,9 @@ from classifier_model import ClassifierOutput  # noqa: F401
 from classifier_model import create_model  # noqa: F401
 from classifier_model import model_fn_builder
 import classifier_protocol
+from classifier_protocol import best_checkpoint
+from classifier_protocol import CLASSIFIER_NAME
+from classifier_protocol import read_classifier  # noqa: F401
 import classifier_report
 import classifier_utils
 from classifier_utils import convert_single_example  # noqa: F401
@@ -54,9 +57,10 @@ import training_hooks
 
 FLAGS = flags.FLAGS
 
-# Beside the checkpoints: what a predictor has to know of the run.
-CLASSIFIER_NAME = "classifier.json"
 EXPORT_FOLDER = "export"
+PREDICTIONS_NAME = "test_results.tsv"
+# In a message.
+_MAX_LABELS_SHOWN = 20
 
 # --------------------------------------------------------------- an experiment
 
@@ -91,7 +95,7 @@ class ClassifierRun(object):
                                                          EXPORT_FOLDER)
     if options.do_export:
       _export_model().check_export_dir(self.export_dir)
-    self._stored = _stored_classifier(options.output_dir)
+    self._stored = classifier_protocol.stored_classifier(options.output_dir)
     self._read_config()
     self._read_vocab()
     self._read_task()
@@ -152,8 +156,9 @@ class ClassifierRun(object):
     self.processor = classifier_utils.get_processor(
         options.task_name, text_a_column=options.text_a_column,
         text_b_column=options.text_b_column,
-        label_column=options.label_column, task_type=options.task_type,
-        metric=options.metric, variant=options.variant)
+        label_column=options.label_column,
+        **{name: self._of_training(name)
+           for name in ("task_type", "metric", "variant")})
     self.task = self.processor.task
     self.examples = {}
     if options.do_train:
@@ -171,6 +176,14 @@ class ClassifierRun(object):
             options.task_name, split, options.data_dir))
     if options.do_predict and self.task.submission:
       self.processor.check_submission(self.examples["test"])
+
+  def _of_training(self, name):
+    """A flag; where it is not given, and nothing trained, the training's."""
+    value, stored = getattr(self.options, name), self._stored
+    if value is None and stored and not self.options.do_train and (
+        stored["task_name"].lower() == self.options.task_name.lower()):
+      value = stored.get(name)
+    return value
 
   def _labels(self):
     """The task's labels; of a free format, the training data's.
@@ -322,8 +335,9 @@ class ClassifierRun(object):
     options = self.options
     folders = [trial.folder for trial in self.trials] if options.do_train else []
     # The output folder's own is that of its best checkpoint, once it has one.
-    if options.output_dir not in folders and not (
-        self._stored and classifier_protocol.has_trained(options.output_dir)):
+    if options.output_dir not in folders and (
+        not self._stored or options.do_train and
+        not classifier_protocol.has_trained(options.output_dir)):
       folders.append(options.output_dir)
     for folder in folders:
       self.write_classifier(folder)
@@ -336,6 +350,7 @@ class ClassifierRun(object):
     classifier_protocol.write_json(
         os.path.join(folder, CLASSIFIER_NAME),
         {"task_name": options.task_name, "task_type": self.task.task_type,
+         "metric": self.task.metric, "variant": self.processor.variant,
          "labels": self.label_list, "max_seq_length": options.max_seq_length,
          "do_lower_case": options.do_lower_case,
          "use_pooled_output": options.use_pooled_output,
@@ -396,32 +411,15 @@ def _check_modes(options):
 def _describe_labels(labels, task_type):
   if task_type == "regression":
     return "numbers to predict"
-  return "the labels %s%s" % (", ".join(labels), "" if task_type == "single"
-                              else " (any number of them)")
+  return "the labels %s%s%s" % (
+      ", ".join(labels[:_MAX_LABELS_SHOWN]),
+      " ... (%d in all)" % len(labels) if len(labels) > _MAX_LABELS_SHOWN
+      else "", "" if task_type == "single" else " (any number of them)")
 
 
 def _batch_size(options, split):
   return {"train": options.train_batch_size, "dev": options.eval_batch_size,
           "test": options.predict_batch_size}[split]
-
-
-def _stored_classifier(output_dir):
-  """What is known of an output folder's model; None of a new one."""
-  for folder in (output_dir, os.path.join(output_dir,
-                                          checkpoint_utils.BEST_FOLDER)):
-    if tf.gfile.Exists(os.path.join(folder, CLASSIFIER_NAME)):
-      return read_classifier(folder)
-  return None
-
-
-def read_classifier(folder):
-  """What `write_classifier` wrote: task_name, labels, lengths, casing."""
-  path = os.path.join(folder, CLASSIFIER_NAME)
-  if not tf.gfile.Exists(path):
-    raise ValueError("%s has no %s: it is not the output folder of"
-                     " run_classifier.py" % (folder, CLASSIFIER_NAME))
-  with tf.gfile.GFile(path, "r") as reader:
-    return json.loads(reader.read())
 
 
 # -------------------------------------------------------------------- training
@@ -618,34 +616,6 @@ def _dev_results(run, rows, best):
       "versions": classifier_protocol.versions(), "sizes": {}, "rows": {}}
 
 
-def best_checkpoint(output_dir):
-  """The checkpoint to predict with: the best on dev, else the latest.
-
-  Raises:
-    InputError: there is none.
-  """
-  best = tf.train.latest_checkpoint(
-      os.path.join(output_dir, checkpoint_utils.BEST_FOLDER))
-  if best:
-    return best
-  trials = classifier_protocol.read_trials(output_dir)
-  if len(trials) > 1:
-    raise bert_utils.InputError(
-        "%s has %d runs, of which none was chosen on dev: give --do_eval" % (
-            output_dir, len(trials)))
-  return _latest_checkpoint(trials[0].folder)
-
-
-def _latest_checkpoint(folder):
-  latest = tf.train.latest_checkpoint(folder)
-  if not latest:
-    raise bert_utils.InputError(
-        "there is no checkpoint in %s; train first" % folder)
-  tf.logging.warning("no checkpoint was chosen on dev (--do_eval): the"
-                     " latest, %s, predicts", latest)
-  return latest
-
-
 def chosen_checkpoint(run):
   """The checkpoint to predict with and to export."""
   output_dir = run.options.output_dir
@@ -655,7 +625,7 @@ def chosen_checkpoint(run):
         os.path.join(output_dir, checkpoint_utils.BEST_FOLDER))
     trial = run.trials[0]
     if kept != classifier_protocol.read_settings(trial.folder):
-      return _latest_checkpoint(trial.folder)
+      return classifier_protocol.latest_checkpoint(trial.folder)
   return best_checkpoint(output_dir)
 
 
@@ -679,7 +649,7 @@ def predict(run, checkpoint):
   options, examples = run.options, run.examples["test"]
   outputs = run.predict("test", checkpoint)
   answers = run.processor.answers(examples, outputs)
-  tsv = os.path.join(options.output_dir, "test_results.tsv")
+  tsv = os.path.join(options.output_dir, PREDICTIONS_NAME)
   classifier_utils.write_probabilities(tsv, outputs)
   predictions = os.path.join(options.output_dir,
                              "%s_predict.json" % options.task_name)
@@ -694,7 +664,10 @@ def predict(run, checkpoint):
     tf.logging.info("the predictions as %s wants them: %s", run.task.name,
                     submission)
   metrics = run.processor.score(examples, outputs)
-  if metrics is not None:
+  if metrics is None:
+    # Those of another test set would be taken for this one's.
+    checkpoint_utils.remove_results(options.output_dir, "test_results")
+  else:
     checkpoint_utils.write_results(options.output_dir, "test_results", dict(
         metrics, task_name=options.task_name, split="test",
         checkpoint=checkpoint))
@@ -750,25 +723,6 @@ def report(run, results):
   tf.logging.info("report: %s", ", ".join(written))
 
 
-def stored_results(run, checkpoint):
-  """What an earlier command has reported of a checkpoint; None: nothing."""
-  path = os.path.join(run.options.output_dir, classifier_report.RESULTS_NAME)
-  if not tf.gfile.Exists(path):
-    return None
-  with tf.gfile.GFile(path, "r") as reader:
-    results = json.loads(reader.read())
-  is_same = (
-      [results["task"], results["metric"]] == [run.task.name, run.task.metric]
-      and all(bert_utils.checkpoint_exists(row["checkpoint"])
-              for row in results["runs"]) and
-      results["checkpoint"]["sha256"] ==
-      classifier_protocol.checkpoint_sha256(checkpoint))
-  if not is_same:
-    tf.logging.warning("%s is of another model or folder, it stays as it is",
-                       path)
-  return results if is_same else None
-
-
 def export(run, checkpoint):
   """Writes a checkpoint as a SavedModel."""
   _export_model().export_classifier(checkpoint, run.export_dir)
@@ -806,10 +760,15 @@ def conclude(run):
   """What comes after training: evaluates, predicts, reports, exports."""
   options = run.options
   results = evaluate(run) if options.do_eval else None
+  predictions = os.path.join(options.output_dir, PREDICTIONS_NAME)
+  if results and not options.do_predict and tf.gfile.Exists(predictions):
+    tf.logging.warning("%s and the predictions beside it are of an earlier"
+                       " command; --do_predict makes new ones", predictions)
   if options.do_predict or options.do_export:
     checkpoint = chosen_checkpoint(run)
   if options.do_predict:
-    results = results or stored_results(run, checkpoint)
+    results = results or classifier_protocol.stored_results(
+        options.output_dir, run.task, checkpoint)
     metrics, submission = predict(run, checkpoint)
     if results:
       results.update(test=metrics, submission=submission,
@@ -818,22 +777,6 @@ def conclude(run):
     report(run, results)
   if options.do_export:
     export(run, checkpoint)
-
-
-class RateListParser(flags.ArgumentParser):
-  """Learning rates between commas, all of them different."""
-
-  def parse(self, argument):
-    if not isinstance(argument, str):
-      return list(argument)
-    parser = estimator_utils.RateParser()
-    rates = [parser.parse(part.strip()) for part in argument.split(",")]
-    if len(set(rates)) < len(rates):
-      raise ValueError("each rate must be there once")
-    return rates
-
-  def flag_type(self):
-    return "comma separated list of numbers"
 
 
 def define_flags():
@@ -884,7 +827,7 @@ def define_flags():
     flags.DEFINE_integer(name, default, "Global batch size.", lower_bound=1)
   flags.DEFINE_enum("optimizer", "adamw", optimization.OPTIMIZERS,
                     "Optimizer.")
-  flags.DEFINE(RateListParser(), "learning_rate", [5e-5],
+  flags.DEFINE(estimator_utils.RateListParser(), "learning_rate", [5e-5],
                "Highest learning rate; of several, between commas, each is"
                " trained, and the best on dev chosen.",
                serializer=flags.CsvListSerializer(","))

@@ -15,6 +15,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import checkpoint_utils
+import estimator_utils
 import run_classifier
 from test_run_classifier import model  # noqa: F401  pylint: disable=unused-import
 from test_run_classifier import run
@@ -56,7 +57,7 @@ def command(model, data_dir, output_dir, *switches, **values):  # noqa: F811
       train_batch_size=2, num_train_epochs=2, save_checkpoints_steps=2,
       log_steps=1, num_workers=1)
   options.update(values, **{switch[2:]: True for switch in switches})
-  options["learning_rate"] = run_classifier.RateListParser().parse(
+  options["learning_rate"] = estimator_utils.RateListParser().parse(
       str(options["learning_rate"]).strip("[]"))
   found = run_classifier.ClassifierRun(types.SimpleNamespace(**options))
   found.write_folders()
@@ -202,7 +203,7 @@ def test_a_later_prediction_is_added_to_the_report(grid, model, tmp_path,  # noq
       str(output_dir), str(moved))
   tiny.write(moved / "results.json", stored)
   command(model, data_dir, moved, "--do_predict")
-  assert "is of another model or folder" in caplog.text
+  assert "is of another task, model or folder" in caplog.text
   assert (moved / "results.json").read_text(encoding="utf-8") == stored
 
 
@@ -336,8 +337,15 @@ def test_many_labels(model, tmp_path):  # noqa: F811
   evaluated = read(output_dir / "eval_results.json")
   assert "eval_accuracy" not in evaluated
   assert evaluated["metric"] == "macro_f1"
-  has(refused(model, tmp_path, output_dir, "--do_predict", task_name="tsv"),
+  has(refused(model, tmp_path, output_dir, "--do_predict", task_name="tsv",
+              task_type="single"),
       "the labels 书, 公园 (any number of them), but")
+  # Type and metric are those of the training; the old scores do not stay.
+  assert (output_dir / "test_results.json").exists()
+  tiny.write(tmp_path / "test.tsv", "text\n玩\n")
+  command(model, tmp_path, output_dir, "--do_predict", task_name="tsv")
+  assert read(output_dir / "results.json")["test"] is None
+  assert not (output_dir / "test_results.json").exists()
 
 
 def test_numbers(model, tmp_path):  # noqa: F811
