@@ -167,7 +167,8 @@ def flag_values(options):
     return dict(vars(options))
   return {flag.name: flag.value
           for module, found in options.flags_by_module_dict().items()
-          if not module.startswith("absl.") for flag in found}
+          if module.split(".")[0] not in ("absl", "tensorflow")
+          for flag in found}
 
 
 def _read(path):

@@ -330,17 +330,15 @@ class ClassifierRun(object):
             classifier_features.predict_input_fn(feature_file, self.options),
             checkpoint_path=checkpoint))
 
-  def write_folders(self):
-    """Makes the folders, with what a predictor has to know."""
+  def write_output_dir(self):
+    """Makes the output folder, with what a predictor has to know."""
     options = self.options
-    folders = [trial.folder for trial in self.trials] if options.do_train else []
-    # The output folder's own is that of its best checkpoint, once it has one.
-    if options.output_dir not in folders and (
-        not self._stored or options.do_train and
-        not classifier_protocol.has_trained(options.output_dir)):
-      folders.append(options.output_dir)
-    for folder in folders:
-      self.write_classifier(folder)
+    is_new = not self._stored or options.do_train and (
+        not classifier_protocol.has_trained(options.output_dir))
+    # Later on, what stands there is of its best checkpoint.
+    if is_new or options.do_train and (
+        self.trials[0].folder == options.output_dir):
+      self.write_classifier(options.output_dir)
 
   def write_classifier(self, folder):
     """Writes config, vocabulary and `classifier.json` into a folder."""
@@ -478,6 +476,7 @@ def train_trial(run, trial, feature_file, num_train_steps):
   """
   options = _TrialOptions(run.options, trial)
   if estimator_utils.is_chief():
+    run.write_classifier(trial.folder)
     classifier_protocol.start_trial(trial, run.settings, run.options)
   step, latest = checkpoint_utils.latest_step(trial.folder)
   num_records = feature_file.num_records
@@ -747,7 +746,7 @@ def main(arguments):
     estimator_utils.check_no_arguments(arguments)
     run = ClassifierRun(FLAGS)
     if estimator_utils.is_chief():
-      run.write_folders()
+      run.write_output_dir()
   with estimator_utils.exit_on(
       estimator_utils.BAD_RUN + (classifier_utils.DataError,)):
     if FLAGS.do_train:
