@@ -88,6 +88,8 @@ def convert_split(examples, label_list, options, output_dir, split, tokenizer,
       says why.
   """
   num_examples = len(examples)
+  if not examples:
+    raise bert_utils.InputError("features of %s: there are no examples" % split)
   if options.use_tpu and split != "train" and batch_size:
     examples = list(examples) + [PaddingInputExample()] * (
         -num_examples % batch_size)
