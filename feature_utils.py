@@ -205,15 +205,22 @@ class _WorkerPool(object):
   def __init__(self, num_workers, settings, tokenizer):
     self._processes, self._connections, self.idle = {}, {}, []
     self._numbers = {}  # of the chunks that are being converted
-    for worker in range(num_workers):
-      ours, theirs = multiprocessing.Pipe()
-      self._connections[worker] = ours
+    try:
+      for worker in range(num_workers):
+        self._add(worker)
+        self._send(worker, (settings, tokenizer))
+    except BaseException:
+      self.close()
+      raise
+
+  def _add(self, worker):
+    ours, theirs = multiprocessing.Pipe()
+    self._connections[worker] = ours
+    with contextlib.closing(theirs):
       self._processes[worker] = subprocess.Popen(
           [sys.executable, os.path.abspath(__file__), str(theirs.fileno())],
           stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
-      theirs.close()
-      self._send(worker, (settings, tokenizer))
-      self.idle.append(worker)
+    self.idle.append(worker)
 
   def _send(self, worker, message):
     try:

@@ -379,10 +379,11 @@ def build(spec):
 
   Args:
     spec: dict: work ("train" or "forward"; or one of EXAMPLES_WORK, see
-      `run_on_examples`), is_peer, code_dir, config_file, batch_size, max_seq_length, max_predictions, precision,
-      recompute_activations, gradient_accumulation_steps; warmup_steps, 2. For
-      "train" also input_files, a list of paths, and bucket_by_length: records
-      to train on in place of random ids. EXAMPLES_WORK has data_dir (of a task
+      `run_on_examples`), is_peer, code_dir, config_file, batch_size,
+      max_seq_length, max_predictions, precision, recompute_activations,
+      gradient_accumulation_steps; warmup_steps, 2. For "train" also
+      input_files, a list of paths, and bucket_by_length: records to train on
+      in place of random ids. EXAMPLES_WORK has data_dir (of a task
       tsv), num_examples, vocab_file, output_dir (of the features) and
       bucket_by_length.
 

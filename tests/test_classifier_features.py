@@ -428,17 +428,22 @@ def test_the_vocabulary_is_part_of_the_name(tokenizer, tmp_path):
   assert read_bytes(files[0].path) != read_bytes(files[1].path)
 
 
-def test_features_without_their_index_are_not_trusted(tokenizer, tmp_path):
-  first = cf.convert_split(make_examples(5), ["a", "b"], make_options(),
-                           str(tmp_path), "dev", tokenizer)
-  content = read_bytes(first.path)
-  os.remove(first.path + ".index.json")
-  with io.open(first.path, "wb") as writer:
-    writer.write(content[:-7])
-  again = cf.convert_split(make_examples(5), ["a", "b"], make_options(),
-                           str(tmp_path), "dev", tokenizer)
-  assert again.path == first.path
-  assert read_bytes(first.path) == content
+@pytest.mark.parametrize("damage", ["no index", "half an index", "half a file"])
+def test_half_of_a_cache_is_not_trusted(tokenizer, tmp_path, damage):
+  def convert():
+    return cf.convert_split(make_examples(5), ["a", "b"], make_options(),
+                            str(tmp_path), "dev", tokenizer).path
+
+  path = convert()
+  contents = read_bytes(path), read_bytes(path + ".index.json")
+  if damage == "no index":
+    os.remove(path + ".index.json")
+  else:
+    cut = path + (".index.json" if damage == "half an index" else "")
+    with io.open(cut, "r+b") as writer:
+      writer.truncate(20)
+  assert convert() == path
+  assert (read_bytes(path), read_bytes(path + ".index.json")) == contents
 
 
 def test_no_examples(tokenizer, tmp_path):
@@ -780,9 +785,24 @@ def test_flags_and_their_defaults():
   assert "<head|head_tail|sliding>" in result.stderr
 
 
+def test_examples_are_logged(tokenizer, tmp_path, caplog):
+  examples = [cu.InputExample("dev-7", "今天好", "我", "b"),
+              cu.InputExample("dev-8", "好" * 30, None, "a")]
+  with caplog.at_level(logging.INFO):
+    cf.convert_split(examples, ["a", "b"], make_options(long_text="sliding"),
+                     str(tmp_path), "dev", tokenizer)
+  lines = [record.getMessage() for record in caplog.records]
+  first = lines.index("*** Example dev-7 ***")
+  assert lines[first + 1:first + 5] == [
+      "tokens: [CLS] 今 天 好 [SEP] 我 [SEP]", "segment_ids: 0 0 0 0 0 1 1",
+      "label: b (id = 1)", "*** Example dev-8, the first of 4 windows ***"]
+
+
 def test_the_index_says_what_is_known_of_records(tokenizer, tmp_path):
   feature_file = cf.convert_split(
       make_examples(3), ["a", "b"], make_options(), str(tmp_path), "dev",
       tokenizer)
   with io.open(feature_file.path + ".index.json") as reader:
-    assert json.load(reader) == {"windows": None, "lengths": [3, 8, 13]}
+    assert json.load(reader) == {
+        "windows": None, "lengths": [3, 8, 13],
+        "bytes": os.path.getsize(feature_file.path)}
