@@ -88,6 +88,8 @@ def convert_split(examples, label_list, options, output_dir, split, tokenizer,
       says why.
   """
   num_examples = len(examples)
+  if not examples:
+    raise bert_utils.InputError("features of %s: there are no examples" % split)
   if options.use_tpu and split != "train" and batch_size:
     examples = list(examples) + [PaddingInputExample()] * (
         -num_examples % batch_size)
@@ -123,7 +125,7 @@ def _write_features(examples, settings, tokenizer, path, num_workers, name):
     InputError: says what is wrong with the examples or the file.
   """
   _log_examples(examples, settings, tokenizer)
-  numbers, lengths = [], []
+  numbers, lengths, num_bytes = [], [], 0
   try:
     with feature_utils.complete_file(path) as writer:
       for chunk in feature_utils.convert(examples, settings, tokenizer,
@@ -131,7 +133,9 @@ def _write_features(examples, settings, tokenizer, path, num_workers, name):
         writer.write(chunk.content.tobytes())
         numbers.append(chunk.examples)
         lengths.append(chunk.lengths)
-      index = _make_index(np.concatenate(numbers), np.concatenate(lengths))
+        num_bytes += len(chunk.content)
+      index = _make_index(np.concatenate(numbers), np.concatenate(lengths),
+                          num_bytes)
       # Before the features: where they are, it is there.
       with feature_utils.complete_file(_index_path(path)) as index_writer:
         index_writer.write(json.dumps(index).encode("ascii"))
@@ -146,31 +150,38 @@ def _index_path(path):
   return path + ".index.json"
 
 
-def _make_index(numbers, lengths):
-  """What is known of the records: dict of lists; padding is left out."""
+def _make_index(numbers, lengths, num_bytes):
+  """What is known of the records, as a dict; padding is left out."""
   is_real = lengths > 0
   numbers, lengths = numbers[is_real].tolist(), lengths[is_real].tolist()
   is_plain = numbers == list(range(len(numbers)))
-  return {"windows": None if is_plain else numbers, "lengths": lengths}
+  return {"windows": None if is_plain else numbers, "lengths": lengths,
+          "bytes": num_bytes}
 
 
 def _read_index(path):
-  """The index of a feature file; None where not both are there."""
+  """The index of a feature file; None where not both are there and whole."""
   if not (tf.gfile.Exists(path) and tf.gfile.Exists(_index_path(path))):
     return None
   with tf.gfile.GFile(_index_path(path), "r") as reader:
-    return json.loads(reader.read())
+    try:
+      index = json.loads(reader.read())
+    except ValueError:  # the disk was full, or somebody copied a part
+      return None
+  return index if index["bytes"] == tf.gfile.Stat(path).length else None
 
 
 def _log_examples(examples, settings, tokenizer):
   for index, example in enumerate(examples[:3]):
     if isinstance(example, PaddingInputExample):
       continue
-    features = convert_single_example(
+    windows = classifier_utils.convert_example(
         index, example, settings.label_list, settings.max_seq_length, tokenizer,
-        settings.task_type)
+        settings.task_type, settings.long_text, settings.stride)
+    features = windows[0]
     length = sum(features.input_mask)
-    tf.logging.info("*** Example %s ***", example.guid)
+    tf.logging.info("*** Example %s%s ***", example.guid, "" if len(
+        windows) == 1 else ", the first of %d windows" % len(windows))
     tf.logging.info("tokens: %s", " ".join(
         tokenizer.convert_ids_to_tokens(features.input_ids[:length])))
     tf.logging.info("segment_ids: %s",

@@ -36,8 +36,9 @@ import classifier_utils
 import tfrecord_utils
 import tokenization
 
-# The start of a worker takes as long as this many short texts.
-_FEW_EXAMPLES = 2000
+# A second of work in characters, with what an example takes beside its text.
+# With less, workers would take longer to start than they save.
+_SMALL_CHARACTERS, _EXAMPLE_CHARACTERS = 2000000, 80
 _CHUNK_EXAMPLES = 256
 # Chunks that wait for one before them to be written, for each worker.
 _CHUNKS_AHEAD = 4
@@ -87,9 +88,8 @@ def convert(examples, settings, tokenizer, num_workers=1, name="examples"):
     DataError: see `classifier_utils.convert_single_example`.
     WorkerError: a worker died.
   """
-  num_chunks = -(-len(examples) // _CHUNK_EXAMPLES)
-  num_workers = min(num_workers, num_chunks)
-  if (num_workers < 2 or len(examples) < _FEW_EXAMPLES or not sys.executable or
+  num_workers = min(num_workers, -(-len(examples) // _CHUNK_EXAMPLES))
+  if (num_workers < 2 or _is_small(examples) or not sys.executable or
       type(tokenizer) is not tokenization.FullTokenizer):
     chunks = (_convert_chunk(settings, tokenizer, *chunk)
               for chunk in _cut(examples))
@@ -100,6 +100,17 @@ def convert(examples, settings, tokenizer, num_workers=1, name="examples"):
     for chunk in chunks:
       yield chunk
       progress.show(chunk.examples[-1] + 1)
+
+
+def _is_small(examples):
+  size = 0
+  for example in examples:
+    size += _EXAMPLE_CHARACTERS
+    if not isinstance(example, classifier_utils.PaddingInputExample):
+      size += len(example.text_a) + len(example.text_b or "")
+    if size >= _SMALL_CHARACTERS:
+      return False
+  return True
 
 
 def _cut(examples):
@@ -194,15 +205,22 @@ class _WorkerPool(object):
   def __init__(self, num_workers, settings, tokenizer):
     self._processes, self._connections, self.idle = {}, {}, []
     self._numbers = {}  # of the chunks that are being converted
-    for worker in range(num_workers):
-      ours, theirs = multiprocessing.Pipe()
-      self._connections[worker] = ours
+    try:
+      for worker in range(num_workers):
+        self._add(worker)
+        self._send(worker, (settings, tokenizer))
+    except BaseException:
+      self.close()
+      raise
+
+  def _add(self, worker):
+    ours, theirs = multiprocessing.Pipe()
+    self._connections[worker] = ours
+    with contextlib.closing(theirs):
       self._processes[worker] = subprocess.Popen(
           [sys.executable, os.path.abspath(__file__), str(theirs.fileno())],
           stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
-      theirs.close()
-      self._send(worker, (settings, tokenizer))
-      self.idle.append(worker)
+    self.idle.append(worker)
 
   def _send(self, worker, message):
     try:

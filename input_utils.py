@@ -30,9 +30,10 @@ _RECORDS_IN_TURN = 16
 _CHECKED_BYTES = 2**32
 
 # With length buckets: sequences are sorted within so many steps' records, and
-# cropped to a multiple of so many tokens.
+# cropped to a multiple of so many tokens. Of headlines, 16 instead of 8 would be
+# a quarter more; tensor cores of GPUs want 8.
 WINDOW_STEPS = 64
-LENGTH_MULTIPLE = 16
+LENGTH_MULTIPLE = 8
 
 # What the numbers drawn from one seed are for.
 _FILE_ORDER, _RECORD_ORDER, _WINDOW_ORDER, _BORDER = range(4)
@@ -412,7 +413,9 @@ def _sorted_epochs(epochs, lengths, seed, step_records):
 
     def sort(number, keys):
       number += epoch * num_windows
-      order = tf.argsort(lengths(keys), stable=True)
+      # Not by tokens that no batch is cropped by: a small set is one window,
+      # whose examples would have the same neighbours in every epoch.
+      order = tf.argsort(cropped_length(lengths(keys)), stable=True)
       size = tf.size(keys, out_type=tf.int64)
       first = tf.minimum(missing, size)
       last = (size - first) % step_records
