@@ -593,7 +593,9 @@ def check_data(task_name, data_dir, variant=None):
   """
   processor = classifier_utils.get_processor(task_name, variant=variant)
   for split in classifier_tasks.SPLITS:
-    processor.get_examples(data_dir, split)
+    examples = processor.get_examples(data_dir, split)
+    if split == "test" and processor.task.submission:
+      processor.check_submission(examples)
   return processor.num_rows
 
 

@@ -480,6 +480,12 @@ def test_check(tmp_path):
       "classifier_report.py: error: %s: line 2: there is no label among the "
       "fields, which are text\n" % (tmp_path / "dev.json"))
   assert command(*(arguments + ("--variant=0",))).returncode == cr.FAILED
+  # What could be trained on, but not handed in.
+  tiny.write(tmp_path / "dev.json", row % "甲")
+  tiny.write(tmp_path / "test.json", '{"id": 1, "sentence": "甲"}\n' * 2)
+  result = command(*arguments)
+  assert result.returncode == cr.FAILED
+  assert "the id 1 is that of 2 examples" in result.stderr
 
 
 def test_as_a_script_without_tensorflow(tmp_path):
