@@ -403,6 +403,26 @@ def test_questions_are_what_copa_counts(model, tmp_path):  # noqa: F811
   assert not (tmp_path / "new").exists()
 
 
+def test_windows_of_long_texts_are_one_answer(model, tmp_path, caplog):  # noqa: F811
+  caplog.set_level(logging.INFO, "tensorflow")
+  rows = [("0", "今天天气很好" * 4), ("1", "我们去公园玩"), ("0", "他在写信" * 5)]
+  for name in ("train", "dev", "test"):
+    tiny.write(tmp_path / (name + ".tsv"), "label\ttext\n" + "".join(
+        "%s\t%s\n" % row for row in rows))
+  output_dir = tmp_path / "output"
+  command(model, tmp_path, output_dir, *STAGES, task_name="tsv",
+          long_text="sliding", long_text_stride=7)
+  # 24, 6 and 20 tokens, of which 14 at a time: 3, 1 and 2 windows.
+  has(caplog.text, "records: 6, 3.0 steps an epoch")
+  assert checkpoint_utils.latest_step(str(output_dir))[0] == 6
+  results = read(output_dir / "results.json")
+  assert results["dev"]["num_examples"] == results["sizes"]["train"] == 3
+  rows = np.loadtxt(str(output_dir / "test_results.tsv"))
+  np.testing.assert_allclose(rows.sum(axis=1), [1, 1, 1], rtol=1e-5)
+  settings = read(output_dir / "best" / "classifier.json")
+  assert (settings["long_text"], settings["long_text_stride"]) == ("sliding", 7)
+
+
 # ------------------------------------------------------------------- messages
 
 
