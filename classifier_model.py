@@ -327,11 +327,13 @@ def model_fn_builder(bert_config, num_labels, init_checkpoint, learning_rate,
                                       gradient_accumulation_steps)
       output, predicted = build(part, True, estimator_utils.dropout_seed(
           seed, index, part["input_ids"], use_tpu))
+      correct = None
+      if task_type == "single":
+        correct = tf.cast(tf.equal(predicted, part["label_ids"]), tf.float32)
       # This replica's share of the mean; trained on is the replicas' mean.
       loss = tf.reduce_sum(output.per_example_loss) / total_weight * replicas
-      if task_type != "single":
+      if correct is None:
         return loss, {}
-      correct = tf.cast(tf.equal(predicted, part["label_ids"]), tf.float32)
       return loss, {"accuracy": tf.reduce_sum(correct) / num_examples}
 
     train = optimization.build_train_op(
@@ -360,11 +362,11 @@ def model_fn_builder(bert_config, num_labels, init_checkpoint, learning_rate,
   def eval_metrics(output, predicted, features):
     """TPUEstimatorSpec's; accuracy of single labels only."""
     def metric_fn(per_example_loss, predicted, label_ids, weights):
-      metrics = {"eval_loss": tf.metrics.mean(per_example_loss,
-                                              weights=weights)}
+      metrics = {}
       if task_type == "single":
         metrics["eval_accuracy"] = tf.metrics.accuracy(label_ids, predicted,
                                                        weights=weights)
+      metrics["eval_loss"] = tf.metrics.mean(per_example_loss, weights=weights)
       return metrics
 
     return metric_fn, [output.per_example_loss, predicted,
