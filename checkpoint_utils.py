@@ -590,6 +590,14 @@ def write_results(output_dir, name, results):
                         sort_keys=True) + "\n")
 
 
+def remove_results(output_dir, name):
+  """Removes what `write_results` wrote, if it is there."""
+  for ending in (".txt", ".json"):
+    path = os.path.join(output_dir, name + ending)
+    if tf.gfile.Exists(path):
+      tf.gfile.Remove(path)
+
+
 def _plain(value):
   """Turns numpy's scalars and arrays into what json takes."""
   if isinstance(value, (np.generic, np.ndarray)):

@@ -41,6 +41,10 @@ class DataError(ValueError):
   """An input that cannot be used; the message says where and what is right."""
 
 
+class MissingDataError(DataError):
+  """A folder or file of a task is not there."""
+
+
 def join_words(words):
   """`0`, `0 and 1`, `0, 1 and 2`; long lists are cut."""
   words = [str(word) for word in words]
@@ -95,17 +99,18 @@ Published = collections.namedtuple("Published",
 #   one has the label "1", so that the row and not the example is scored.
 # published: tuple of Published.
 # sizes: dict from split to the number of rows of the set as published.
-# submission: file name that the benchmark wants; None: <name>_predict.json.
+# submission: file name that the benchmark wants; None: it wants none.
 # submission_extra: pairs that a line of it has besides id and label.
 # homepage: where the set, or the way to it, is described.
 # is_free: whether names of columns, labels and the like are the user's.
+# note: a sentence on the published figures that whoever compares has to know.
 Task = collections.namedtuple(
     "Task", ["name", "layouts", "labels", "make", "task_type", "metric",
              "variants", "label_aliases", "dropped_label", "is_grouped",
              "published", "sizes", "submission", "submission_extra",
-             "homepage", "is_free"],
+             "homepage", "is_free", "note"],
     defaults=("single", "accuracy", (), {}, None, False, (), {}, None, (), None,
-              False))
+              False, None))
 
 
 def is_pair(task):
@@ -194,8 +199,8 @@ _INEWS_FIGURES = _figures(
     "ChineseGLUE README", ("BERT-base", None, 82.7),
     ("ALBERT-tiny", None, 81.4), ("ALBERT-xlarge", None, 81.9))
 
-# TNEWS and IFLYTEK were filtered with ALBERT-tiny, its errors kept, so that it
-# looks worse there than elsewhere.
+_FILTERED = ("Those who made the set kept what ALBERT-tiny got wrong, so that it"
+             " looks worse here than elsewhere.")
 _CLUE_COLUMNS = ("afqmc", "tnews", "iflytek", "cmnli", "wsc", "csl")
 _CLUE_TEST = (
     ("BERT-base", 73.70, 56.58, 60.29, 79.69, 62.0, 80.36),
@@ -266,7 +271,8 @@ _TNEWS_TASK = _CLUE(
     "tnews", _json("sentence", files=dict(
         _files("%s.json"), test=("test1.1.json", "test.json"))), _TNEWS,
     submission_extra=(("label_desc", ""),), published=_clue_figures("tnews"),
-    sizes=_sizes(53360, 10000, 10000), submission="tnews11_predict.json")
+    sizes=_sizes(53360, 10000, 10000), submission="tnews11_predict.json",
+    note=_FILTERED)
 # A row's number is its `id`, or its `idx` where there is no such field.
 _WSC_TASK = _CLUE(
     "wsc", _json("text", aliases={"idx": "id"}, files=dict(
@@ -342,14 +348,17 @@ TASKS = collections.OrderedDict((entry.name, entry) for entry in (
          ("0", "1", "2"), _plain, published=_INEWS_FIGURES,
          homepage="https://github.com/ChineseGLUE/ChineseGLUE"),
     _CLUE("afqmc", _json("sentence1", "sentence2"), _BINARY,
-          published=_clue_figures("afqmc"), sizes=_sizes(34334, 4316, 3861)),
+          published=_clue_figures("afqmc"), sizes=_sizes(34334, 4316, 3861),
+          submission="afqmc_predict.json"),
     _TNEWS_TASK,
     _first_version(_TNEWS_TASK, "tnews10", "tnews10_predict.json"),
     _CLUE("iflytek", _json("sentence"), _IFLYTEK,
-          published=_clue_figures("iflytek"), sizes=_sizes(12133, 2599, 2600)),
+          published=_clue_figures("iflytek"), sizes=_sizes(12133, 2599, 2600),
+          submission="iflytek_predict.json", note=_FILTERED),
     _CLUE("cmnli", _json("sentence1", "sentence2"), _NLI, dropped_label="-",
           published=_clue_figures("cmnli"),
-          sizes=_sizes(391782, 12426, 13880)),
+          sizes=_sizes(391782, 12426, 13880),
+          submission="cmnli_predict.json"),
     _CLUE("ocnli", _json("sentence1", "sentence2", files={
         split: (name, "data/ocnli/" + name) for split, name in (
             ("train", "train.{variant}.json"), ("dev", "dev.json"),
@@ -358,12 +367,13 @@ TASKS = collections.OrderedDict((entry.name, entry) for entry in (
           submission="ocnli_50k_predict.json",
           homepage="https://github.com/CLUEbenchmark/OCNLI"),
     _CLUE("csl", _json("keyword", "abst"), _BINARY, make=_csl,
-          published=_clue_figures("csl"), sizes=_sizes(20000, 3000, 3000)),
+          published=_clue_figures("csl"), sizes=_sizes(20000, 3000, 3000),
+          submission="csl_predict.json"),
     _WSC_TASK,
     _WSC_TASK._replace(name="cluewsc2020"),
     _first_version(_WSC_TASK, "wsc10", "cluewsc10_predict.json"),
     _CLUE("copa", _json("choice0", "choice1"), _BINARY, make=_copa,
-          is_grouped=True),
+          is_grouped=True, submission="copa_predict.json"),
     _FEWCLUE("fewclue_eprstmt", _FEWCLUE_JSON("sentence"),
              ("Negative", "Positive"), submission="eprstmt_predict.json"),
     _FEWCLUE("fewclue_csldcp", _FEWCLUE_JSON("content"), None,
@@ -506,9 +516,9 @@ def find_file(task, data_dir, split, variant=None):
       name for _, name in choices))
   listed = list_folder(data_dir)
   if listed is None:
-    raise DataError("there is no folder %s, expected one with %s, the %s file "
-                    "of task %s%s" % (data_dir, expected, split, task.name,
-                                      _origin(task)))
+    raise MissingDataError(
+        "there is no folder %s, expected one with %s, the %s file of task %s%s"
+        % (data_dir, expected, split, task.name, _origin(task)))
   found = _existing(data_dir, choices)
   if found:
     return _first_of(found)
@@ -525,7 +535,7 @@ def find_file(task, data_dir, split, variant=None):
                         join_words(found[0][0] for found in inner)))
   if inner:
     return _first_of(inner[0])
-  raise DataError(
+  raise MissingDataError(
       "there is no %s file of task %s in %s: expected %s, found %s%s" % (
           split, task.name, data_dir, expected,
           join_words([name + "/" for name in listed[0]] + listed[1]),

@@ -262,9 +262,10 @@ def define_flags():
   flags.DEFINE_integer("log_steps", 100,
                        "Steps between two lines of training progress.",
                        lower_bound=1)
-  flags.DEFINE_bool("bucket_by_length", False,
+  flags.DEFINE_bool("bucket_by_length", None,
                     "Make batches of sequences of similar lengths and crop"
-                    " their padding; not for TPUs and XLA.")
+                    " their padding; not for TPUs and XLA. Default: in"
+                    " run_classifier.py wherever it works, else not.")
   flags.DEFINE_integer("seed", 12345,
                        "Seed of initial weights, shuffling and dropout.")
   flags.DEFINE_integer("iterations_per_loop", 1000,
@@ -323,6 +324,22 @@ class RateParser(flags.FloatParser):
       raise ValueError("it must be a number from 0 on%s" % "".join(
           " or " + word for word in self._words))
     return rate
+
+
+class RateListParser(flags.ArgumentParser):
+  """Learning rates between commas, all of them different."""
+
+  def parse(self, argument):
+    if not isinstance(argument, str):
+      return list(argument)
+    parser = RateParser()
+    rates = [parser.parse(part.strip()) for part in argument.split(",")]
+    if len(set(rates)) < len(rates):
+      raise ValueError("each rate must be there once")
+    return rates
+
+  def flag_type(self):
+    return "comma separated list of numbers"
 
 
 # What is the user's to mend: in the checks that come before any work, and

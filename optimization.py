@@ -53,7 +53,8 @@ def build_train_op(loss, init_lr, num_train_steps, num_warmup_steps, use_tpu,
                    colocate_gradients_with_ops=False, excluded_tvars=None,
                    weight_decay_rate=0.01, clip_norm=1.0,
                    bias_correction=False, gradient_accumulation_steps=1,
-                   dynamic_loss_scale=False):
+                   dynamic_loss_scale=False, learning_rate_multipliers=None,
+                   fgm_epsilon=0.0):
   """Builds one optimizer step: gradients, clipping, update, global step.
 
   Args:
@@ -72,7 +73,8 @@ def build_train_op(loss, init_lr, num_train_steps, num_warmup_steps, use_tpu,
     poly_power: float, exponent of the decay; 1.0 is linear.
     start_warmup_step: int, global step at which the warm-up starts.
     colocate_gradients_with_ops: bool, passed on to `tf.gradients`.
-    excluded_tvars: list of variables, or their names, that are not trained.
+    excluded_tvars: list of variables, or their names, that are not trained; or
+      a function of a name that says whether its variable is one.
     weight_decay_rate: float, decoupled weight decay.
     clip_norm: float, largest global norm of the gradients.
     bias_correction: bool, whether to divide the moments by 1 - beta^t.
@@ -81,45 +83,50 @@ def build_train_op(loss, init_lr, num_train_steps, num_warmup_steps, use_tpu,
     dynamic_loss_scale: bool, for activations in float16: the loss is scaled
       for the backward pass. A step whose gradients are not finite changes
       nothing but the scale: no weight, no moment, no global step.
+    learning_rate_multipliers: function of a variable's name -> float that its
+      steps, weight decay included, are multiplied by; None for 1.
+    fgm_epsilon: float; above 0, the gradients are those of the loss plus those
+      of the loss where the word embeddings are moved against it, by so much:
+      see `_adversarial_loss`. The loss must then be a function.
 
   Returns:
     TrainOp: `train_op` runs the step and then increments the global step;
     `learning_rate` float32 Tensor [], the rate this very step uses;
     `gradient_norm` float32 Tensor [], global norm before clipping; `loss`
     and `sums`, the loss and the dict of all micro-batches and replicas (mean
-    of the losses over the replicas, sum of the dict's values); `loss_scale`
-    float32 Tensor [], this step's, and `skipped_steps` float32 Tensor [],
-    this one included, both None without `dynamic_loss_scale`.
+    of the losses over the replicas, sum of the dict's values; with
+    `fgm_epsilon`, "adversarial_loss" is in the dict too); `loss_scale` float32
+    Tensor [], this step's, and `skipped_steps` float32 Tensor [], this one
+    included, both None without `dynamic_loss_scale`.
 
   Raises:
     ValueError: an argument is out of range, an excluded name is no trainable
       variable, or nothing is left to train.
   """
-  if clip_norm <= 0:
-    raise ValueError(
-        f"clip_norm is {clip_norm!r}, but a norm to clip to must be above 0.")
-  if gradient_accumulation_steps < 1 or (gradient_accumulation_steps > 1 and
-                                         not callable(loss)):
-    raise ValueError(
-        f"gradient_accumulation_steps is {gradient_accumulation_steps}, but it "
-        "must be at least 1, and above 1 the loss must be a function of the "
-        "micro-batch's number.")
-  if dynamic_loss_scale and use_tpu:
-    raise ValueError("dynamic_loss_scale is for float16, which a TPU does not "
-                     "compute in; bfloat16 needs none.")
+  _check_arguments(loss, clip_norm, gradient_accumulation_steps,
+                   dynamic_loss_scale, fgm_epsilon, use_tpu)
   global_step = tf.train.get_or_create_global_step()
   learning_rate = learning_rate_schedule(
       init_lr, global_step, num_train_steps, num_warmup_steps, poly_power,
       start_warmup_step)
   scaling = _LossScale() if dynamic_loss_scale else None
-  gradients, variables, total_loss, sums = _accumulate(
-      loss, gradient_accumulation_steps, excluded_tvars,
-      colocate_gradients_with_ops, scaling.scale if scaling else None)
+  how = (gradient_accumulation_steps, excluded_tvars,
+         colocate_gradients_with_ops, scaling.scale if scaling else None)
+  gradients, variables, total_loss, sums = _accumulate(loss, *how)
+  if fgm_epsilon:
+    more, _, adversarial_loss, _ = _accumulate(
+        _adversarial_loss(loss, fgm_epsilon, gradients, variables, use_tpu),
+        *how)
+    gradients = [clean + added for clean, added in zip(gradients, more)]
+    # Sums are the sums over the replicas, the loss is the mean.
+    sums = dict(sums, adversarial_loss=(adversarial_loss /
+                                        num_replicas(use_tpu)))
   gradients, gradient_norm = clip_gradients(
       gradients, variables, clip_norm, use_tpu)
   finite = tf.is_finite(gradient_norm) if scaling else None
   chosen = _make_optimizer(
-      optimizer, learning_rate, weight_decay_rate, bias_correction, finite)
+      optimizer, learning_rate, weight_decay_rate, bias_correction, finite,
+      learning_rate_multipliers)
   if use_tpu:
     chosen = tf.tpu.CrossShardOptimizer(chosen)
   # A step's rate is its own: every replica reads it before the update, and
@@ -137,6 +144,27 @@ def build_train_op(loss, init_lr, num_train_steps, num_warmup_steps, use_tpu,
     total_loss = tf.where(tf.is_nan(total_loss), float("inf"), total_loss)
   return TrainOp(train_op, learning_rate, gradient_norm, total_loss, sums,
                  scaling and scaling.scale, scaling and scaling.skipped_steps)
+
+
+def _check_arguments(loss, clip_norm, gradient_accumulation_steps,
+                     dynamic_loss_scale, fgm_epsilon, use_tpu):
+  """Raises a ValueError for an argument of `build_train_op` out of range."""
+  if clip_norm <= 0:
+    raise ValueError(
+        f"clip_norm is {clip_norm!r}, but a norm to clip to must be above 0.")
+  if gradient_accumulation_steps < 1 or (gradient_accumulation_steps > 1 and
+                                         not callable(loss)):
+    raise ValueError(
+        f"gradient_accumulation_steps is {gradient_accumulation_steps}, but it "
+        "must be at least 1, and above 1 the loss must be a function of the "
+        "micro-batch's number.")
+  if fgm_epsilon < 0 or (fgm_epsilon and not callable(loss)):
+    raise ValueError(
+        f"fgm_epsilon is {fgm_epsilon}, but it must be at least 0, and above 0 "
+        "the loss must be a function of the micro-batch's number.")
+  if dynamic_loss_scale and use_tpu:
+    raise ValueError("dynamic_loss_scale is for float16, which a TPU does not "
+                     "compute in; bfloat16 needs none.")
 
 
 def micro_batch(features, index, num_micro_batches):
@@ -236,6 +264,53 @@ def _in_variable_scope(build, **options):
     return build()
 
 
+def _adversarial_loss(loss, epsilon, gradients, variables, use_tpu):
+  """The loss where the word embeddings are moved to make it larger.
+
+  FGM: Miyato et al., https://arxiv.org/abs/1605.07725, equation 5, as Chinese
+  fine-tuning has it: moved is the table of the word embeddings, by
+  r = epsilon g / |g|, where g is the gradient of the loss. That is the
+  gradient of the whole step, of all micro-batches and replicas, so that here too
+  they equal one large batch. With a dropout seed, the same is dropped as where
+  the gradient comes from.
+
+  Args:
+    loss: function, see `build_train_op`; it has created the variables.
+    epsilon: float.
+    gradients: list of dense Tensors, this replica's.
+    variables: list of the variables they belong to.
+    use_tpu: bool.
+
+  Returns:
+    function of a micro-batch's number, as `loss`.
+
+  Raises:
+    ValueError: there is not one trained variable called word_embeddings.
+  """
+  tables = [(gradient, variable)
+            for gradient, variable in zip(gradients, variables)
+            if variable_name(variable).split("/")[-1] == "word_embeddings"]
+  if len(tables) != 1:
+    raise ValueError(
+        f"fgm_epsilon needs the gradient of one variable word_embeddings, but "
+        f"{len(tables)} of the {len(variables)} variables with a gradient are "
+        "called so.")
+  (gradient, table), = tables
+  (gradient,), _ = _mean_over_replicas([gradient], [table], use_tpu)
+  shift = tf.stop_gradient(
+      tf.div_no_nan(epsilon * gradient, tf.norm(gradient, ord=2)))
+  moved_name = variable_name(table)
+
+  def move(getter, name, *args, **kwargs):
+    variable = getter(name, *args, **kwargs)
+    if name != moved_name:
+      return variable
+    return variable + tf.cast(shift, variable.dtype.base_dtype)
+
+  return lambda index: _in_variable_scope(
+      lambda: loss(index), reuse=True, custom_getter=move)
+
+
 def _scaled(loss, loss_scale):
   return loss if loss_scale is None else loss * loss_scale
 
@@ -327,6 +402,9 @@ def learning_rate_schedule(init_lr, global_step, num_train_steps,
 def variables_to_train(excluded_tvars=None):
   """Returns the graph's trainable variables without the excluded ones."""
   variables = tf.trainable_variables()
+  if callable(excluded_tvars):
+    excluded_tvars = [var for var in variables
+                      if excluded_tvars(variable_name(var))]
   excluded = {variable_name(var) for var in excluded_tvars or ()}
   unknown = excluded - {variable_name(var) for var in variables}
   if unknown:
@@ -453,7 +531,7 @@ def _over_replicas(loss, sums, use_tpu):
 
 
 def _make_optimizer(name, learning_rate, weight_decay_rate, bias_correction,
-                    apply_if=None):
+                    apply_if=None, learning_rate_multipliers=None):
   """Returns the optimizer called `name` in OPTIMIZERS."""
   if name not in OPTIMIZERS:
     raise ValueError(f"optimizer is {name!r}, but the choices are "
@@ -471,6 +549,7 @@ def _make_optimizer(name, learning_rate, weight_decay_rate, bias_correction,
         exclude_from_layer_adaptation=EXCLUDE_FROM_WEIGHT_DECAY,
         slot_prefix="adam", **common)
   optimizer.apply_if = apply_if
+  optimizer.learning_rate_multipliers = learning_rate_multipliers
   return optimizer
 
 
@@ -494,9 +573,11 @@ class _DecoupledDecayOptimizer(tf.train.Optimizer):
 
   Attributes:
     apply_if: bool Tensor [] or None; where False, nothing is updated.
+    learning_rate_multipliers: function of a variable's name -> float, or None.
   """
 
   apply_if = None
+  learning_rate_multipliers = None
 
   def __init__(self, learning_rate, weight_decay_rate, beta_1, beta_2, epsilon,
                exclude_from_weight_decay, name, bias_correction, slot_prefix):
@@ -548,6 +629,8 @@ class _DecoupledDecayOptimizer(tf.train.Optimizer):
       update += self.weight_decay_rate * weights
     update = self._adapt(update, weights, name)
     step = tf.cast(self._rate, dtype) * update
+    if self.learning_rate_multipliers is not None:
+      step *= self.learning_rate_multipliers(name)
     return self._if_wanted(lambda: tf.group(
         var.assign_sub(tf.cast(step, var.dtype.base_dtype)),
         m.assign(next_m), v.assign(next_v)))

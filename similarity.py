@@ -14,6 +14,8 @@ input; the two texts of a pair are separated by a tab:
   python similarity.py --model_dir=output            # asks, on a terminal
 
 prints a line for each: label, its probability (for each of --top_k), the text.
+A multi-label classifier answers with all labels that are at least as probable
+as not, which may be none, and a regression with its value.
 """
 
 import contextlib
@@ -30,6 +32,7 @@ import tensorflow.compat.v1 as tf
 
 import bert_utils
 import checkpoint_utils
+import classifier_model
 import classifier_utils
 import estimator_utils
 import modeling
@@ -39,6 +42,9 @@ import tokenization
 FLAGS = flags.FLAGS
 
 INPUT_NAMES = ("input_ids", "input_mask", "segment_ids")
+
+# Of a multi-label classifier, what makes a label part of the answer.
+THRESHOLD = 0.5
 
 # A long input is sorted by length, and answered, so many batches at a time.
 BATCHES_AT_ONCE = 64
@@ -127,7 +133,7 @@ def saved_model_function(folder):
 
   Args:
     folder: path; the signature has the inputs input_ids, input_mask and
-      segment_ids, each [B, S], and the output probabilities [B, labels].
+      segment_ids, each [B, S], and the output probabilities [B, outputs].
 
   Returns:
     SessionFunction.
@@ -252,7 +258,9 @@ class Classifier(object):
   """A trained classifier in memory; may be used from several threads.
 
   `checkpoint` is the path of the weights, None where they are a SavedModel's;
-  `labels` and `max_seq_length` are those of the training.
+  `labels` (none of a regression), `max_seq_length` and `task_type` ("single",
+  "multi" or "regression") are those of the training, `num_outputs` is how many
+  numbers it gives for a text.
   """
 
   def __init__(self, model_dir, checkpoint=None, batch_size=32, function=None):
@@ -266,7 +274,7 @@ class Classifier(object):
       batch_size: int, how many texts go through the model at once.
       function: what computes instead of the folder's own weights: a function
         of {"input_ids": ..., "input_mask": ..., "segment_ids": int32 array
-        [B, S]} that returns {"probabilities": float array [B, labels]} and
+        [B, S]} that returns {"probabilities": float array [B, outputs]} and
         stands calls from several threads; or None.
 
     Raises:
@@ -275,6 +283,9 @@ class Classifier(object):
     settings = run_classifier.read_classifier(model_dir)
     self.labels = settings["labels"]
     self.max_seq_length = settings["max_seq_length"]
+    self._model_options = classifier_model.predictor_options(settings)
+    self.task_type = self._model_options["task_type"]
+    self.num_outputs = self._model_options["num_labels"]
     self.batch_size = batch_size
     self.checkpoint = None
     vocab_file = os.path.join(model_dir, checkpoint_utils.VOCAB_NAME)
@@ -308,8 +319,7 @@ class Classifier(object):
     def build(input_ids, input_mask, segment_ids):
       return {"probabilities": run_classifier.create_model(
           bert_config, False, input_ids, input_mask, segment_ids, labels=None,
-          num_labels=len(self.labels),
-          use_one_hot_embeddings=False).probabilities}
+          use_one_hot_embeddings=False, **self._model_options).probabilities}
 
     return checkpoint_function(
         build, self.checkpoint,
@@ -322,8 +332,9 @@ class Classifier(object):
       texts: list of strings, or of pairs (text_a, text_b).
 
     Returns:
-      float array [number of texts, number of labels], rows in order; each
-      sums to 1.
+      float array [number of texts, num_outputs], rows in order: probabilities
+      in the order of the labels, or the value of a regression. Those of single
+      labels sum to 1.
 
     Raises:
       ValueError: something is neither a text nor a pair, or the model has
@@ -331,15 +342,16 @@ class Classifier(object):
     """
     features = text_features(texts, self.max_seq_length, self.tokenizer)
     rows = run_in_batches(self._function, features, self.batch_size)
-    probabilities = np.zeros([len(rows), len(self.labels)], np.float32)
+    outputs = np.zeros([len(rows), self.num_outputs], np.float32)
     for index, row in enumerate(rows):
-      if len(row["probabilities"]) != len(self.labels):
+      if len(row["probabilities"]) != self.num_outputs:
         raise ValueError(
             "the model gives %d probabilities, but classifier.json has %d"
-            " labels; it is of another model" % (len(row["probabilities"]),
-                                                 len(self.labels)))
-      probabilities[index] = row["probabilities"]
-    return probabilities
+            " labels%s; it is of another model" % (
+                len(row["probabilities"]), len(self.labels),
+                " and is of a regression" * (self.task_type == "regression")))
+      outputs[index] = row["probabilities"]
+    return outputs
 
   def predict_top(self, texts, top_k):
     """Predicts texts; returns the best labels of each.
@@ -350,15 +362,55 @@ class Classifier(object):
 
     Returns:
       List, in order, of lists of (label, its probability), the best first.
+
+    Raises:
+      ValueError: also of a regression, which has no labels.
     """
+    if self.task_type == "regression":
+      raise ValueError("the classifier is of a regression: it has a value for"
+                       " each text, and no labels of which %d could be the best"
+                       % top_k)
     probabilities = self.predict(texts)
     best = np.argsort(-probabilities, axis=-1, kind="stable")[:, :top_k]
     return [[(self.labels[index], float(row[index])) for index in indices]
             for indices, row in zip(best, probabilities)]
 
   def predict_labels(self, texts):
-    """Predicts texts; returns a list of (label, its probability)."""
-    return [best[0] for best in self.predict_top(texts, 1)]
+    """Predicts texts; returns the answer to each.
+
+    Args:
+      texts: as for `predict`.
+
+    Returns:
+      List, in order: of single labels (label, its probability); of multiple
+      ones a list of them, the best first, as far as they are at least as
+      probable as not; of a regression its value, a float.
+    """
+    if self.task_type == "regression":
+      return [float(value) for value in self.predict(texts)[:, 0]]
+    if self.task_type == "single":
+      return [best[0] for best in self.predict_top(texts, 1)]
+    return [[(label, probability) for label, probability in best
+             if probability >= THRESHOLD]
+            for best in self.predict_top(texts, len(self.labels))]
+
+  def answer(self, texts, top_k=None):
+    """What the command prints of texts.
+
+    Args:
+      texts: as for `predict`.
+      top_k: int, how many labels; None for `predict_labels`.
+
+    Returns:
+      List, in order, of lists of (label, its probability); of a regression,
+      of floats.
+    """
+    if top_k is not None:
+      return self.predict_top(texts, top_k)
+    answers = self.predict_labels(texts)
+    if self.task_type == "single":
+      return [[best] for best in answers]
+    return answers
 
   def close(self):
     """Frees the session; the object cannot predict any more."""
@@ -520,18 +572,22 @@ def format_prediction(text, best, as_json):
 
   Args:
     text: string, or a pair.
-    best: list of (label, its probability).
+    best: list of (label, its probability); or a float, a regression's value.
     as_json: bool.
 
   Returns:
     UTF-8 bytes, a line.
   """
+  is_value = isinstance(best, float)
+  if as_json and is_value:
+    return json_line(dict(text_fields(text), value=round(best, 6)))
   if as_json:
     return json_line(dict(text_fields(text), predictions=[
         {"label": label, "probability": round(probability, 6)}
         for label, probability in best]))
-  fields = [field for label, probability in best
-            for field in (label, "%.4f" % probability)]
+  fields = ["%.4f" % best] if is_value else [
+      field for label, probability in best
+      for field in (label, "%.4f" % probability)]
   fields += [text] if isinstance(text, str) else text
   return ("\t".join(fields) + "\n").encode("utf-8")
 
@@ -541,7 +597,7 @@ def answer_lines(classifier, lines, writer, top_k, as_json):
   for line in lines:
     try:
       texts = read_texts([line])
-      best = classifier.predict_top(texts, top_k)
+      best = classifier.answer(texts, top_k)
     except ValueError as error:
       tf.logging.error("%s", str(error).replace("line 1", "the line", 1))
       continue
@@ -577,6 +633,9 @@ def main(arguments):
     check_output_file(options.output_file)
     classifier = Classifier(options.model_dir, options.checkpoint,
                             options.batch_size)
+    if options.top_k and classifier.task_type == "regression":
+      raise ValueError("--top_k is for labels, but --model_dir %s is of a"
+                       " regression; leave it out" % options.model_dir)
     with open_output(options.output_file) as writer:
       if interactive:
         answer_lines(classifier, _prompted(sys.stdin.buffer, is_terminal),
@@ -585,8 +644,7 @@ def main(arguments):
       with open_texts(texts, options.input_file) as numbered:
         for part in in_parts(numbered, BATCHES_AT_ONCE * options.batch_size):
           part = [text for _, text in part]
-          for text, best in zip(part, classifier.predict_top(part,
-                                                             options.top_k)):
+          for text, best in zip(part, classifier.answer(part, options.top_k)):
             writer.write(format_prediction(text, best, options.json))
 
 
@@ -605,7 +663,9 @@ def define_flags():
   flags.DEFINE_bool("interactive", False,
                     "Answer each line of standard input before the next is"
                     " read; default on a terminal.")
-  flags.DEFINE_integer("top_k", 1, "How many labels of each text.",
+  flags.DEFINE_integer("top_k", None,
+                       "How many labels of each text; default the best, of a"
+                       " multi-label classifier all of probability 0.5 or more.",
                        lower_bound=1)
   flags.DEFINE_bool("json", False, "Print JSON, an object a line.")
   flags.DEFINE_integer("batch_size", 32, "Texts in a batch.", lower_bound=1)

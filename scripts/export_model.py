@@ -11,7 +11,8 @@
 The folder is a SavedModel, which plain TensorFlow loads without this project.
 Its signature serving_default takes input_ids, input_mask and segment_ids, int32
 [batch, length], and gives by --model:
-  classifier  probabilities and logits [batch, labels]
+  classifier  probabilities and logits [batch, labels]; of a regression, both
+              are its value [batch, 1]
   encoder     sequence_output [batch, length, H], pooled_output [batch, H]
   masked_lm   log_probs [batch, length, V]: of every token in every place
 
@@ -23,10 +24,11 @@ names), of a classifier classifier.json with the labels, and for --formats:
   onnx            model.onnx (pip install tf2onnx)
 
 Every file is loaded again and compared. The table of it has the size, the
-largest difference (probabilities; vectors of an encoder), in how many places
-the best label or token is the same, and the median time of one text at
---max_seq_length, of all but the SavedModel on one core. Without --test_file the
-texts are random tokens.
+largest difference (probabilities; a regression's value, relative where it is
+above 1; vectors of an encoder), in how many places the best label or token is
+the same (of a multi-label classifier, whether a label is at least as probable
+as not), and the median time of one text at --max_seq_length, of all but the
+SavedModel on one core. Without --test_file the texts are random tokens.
 """
 
 import argparse
@@ -53,6 +55,7 @@ import bert_utils
 from build_vocab import at_least
 from build_vocab import boolean
 import checkpoint_utils
+import classifier_model
 import estimator_utils
 import extract_features
 import modeling
@@ -142,8 +145,8 @@ def build_outputs(source, input_ids, input_mask, segment_ids):
   if source.kind == "classifier":
     output = run_classifier.create_model(
         config, False, input_ids, input_mask, segment_ids, labels=None,
-        num_labels=len(source.classifier["labels"]),
-        use_one_hot_embeddings=False)
+        use_one_hot_embeddings=False,
+        **classifier_model.predictor_options(source.classifier))
     return collections.OrderedDict([("probabilities", output.probabilities),
                                     ("logits", output.logits)])
   model = modeling.BertModel(config, False, input_ids, input_mask, segment_ids)
@@ -328,7 +331,7 @@ def write_onnx(graph, path):
 
 
 # A line of the table. delta, same, places and milliseconds are None where the
-# file could not be run; same and places of an encoder, which decides nothing.
+# file could not be run; same and places where nothing is decided.
 Row = collections.namedtuple("Row", ["name", "num_bytes", "delta", "same",
                                      "places", "milliseconds"])
 
@@ -379,7 +382,8 @@ def compared(source, outputs, length):
     length: int, its number of real tokens.
 
   Returns:
-    float array; of all but an encoder, the last axis is a distribution.
+    float array; of a masked LM and of single labels, the last axis is a
+    distribution.
   """
   if source.kind == "classifier":
     return outputs["probabilities"]
@@ -387,6 +391,29 @@ def compared(source, outputs, length):
     return np.exp(outputs["log_probs"][:, :length])
   return np.concatenate([outputs["sequence_output"][0, :length],
                          outputs["pooled_output"]])
+
+
+def decisions(source, values):
+  """What a model decides by its outputs.
+
+  Args:
+    source: Source.
+    values: float array, of `compared`.
+
+  Returns:
+    int or bool array; None of an encoder and of a regression.
+  """
+  if source.kind == "encoder" or _task_type(source) == "regression":
+    return None
+  if _task_type(source) == "multi":
+    return values >= similarity.THRESHOLD
+  return np.argmax(values, axis=-1)
+
+
+def _task_type(source):
+  """That of a classifier, None of the other kinds."""
+  return source.classifier and classifier_model.predictor_options(
+      source.classifier)["task_type"]
 
 
 def agreement(source, function, reference, inputs):
@@ -400,22 +427,24 @@ def agreement(source, function, reference, inputs):
 
   Returns:
     (largest difference, how many decisions are the same, how many there are);
-    (difference, None, None) of an encoder.
+    (difference, None, None) where nothing is decided. The values of a
+    regression, which may be of any size, differ by their share where above 1.
   """
-  deltas, same, places = [], 0, 0
+  deltas, same, places = [], [], 0
   for arrays in inputs:
     length = int(arrays["input_mask"].sum())
     ours, theirs = [compared(source, each(arrays), length)
                     for each in (function, reference)]
-    deltas.append(np.abs(ours - theirs).max())
-    decisions = np.argmax(ours, axis=-1) == np.argmax(theirs, axis=-1)
-    same += int(decisions.sum())
-    places += decisions.size
+    size = (np.maximum(np.abs(theirs), 1.0)
+            if _task_type(source) == "regression" else 1.0)
+    deltas.append((np.abs(ours - theirs) / size).max())
+    decided = decisions(source, ours)
+    if decided is not None:
+      same.append(np.equal(decided, decisions(source, theirs)).sum())
+      places += np.size(decided)
   # Unlike the built-in max, numpy's lets no NaN go under.
   delta = float(np.max(deltas))
-  if source.kind == "encoder":
-    return delta, None, None
-  return delta, same, places
+  return (delta, int(sum(same)), places) if same else (delta, None, None)
 
 
 def median_milliseconds(function, arrays):

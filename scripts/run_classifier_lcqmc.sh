@@ -1,29 +1,20 @@
 #!/usr/bin/env bash
 # Fine-tunes on LCQMC with albert_zh's settings (length 128, batch 64, learning
-# rate 1e-4, 5 epochs). The data set is not shipped: DATA_DIR has train.txt,
-# dev.txt and test.txt; INIT_CHECKPOINT is a checkpoint of the config's size.
+# rate 1e-4, 5 epochs):
+#   bash scripts/run_classifier_lcqmc.sh --data_dir=LCQMC.zip \
+#     --init_checkpoint=albert_tiny_489k/albert_model.ckpt
+# DATA_DIR (or --data_dir) has train.txt, dev.txt and test.txt, which are not
+# shipped; it is their folder, the folder around it, or a zip. INIT_CHECKPOINT
+# (--init_checkpoint) is of CONFIG_FILE's size. More flags go to
+# run_classifier.py.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+source "$ROOT/scripts/classifier_env.sh"
 
-DATA_DIR="${DATA_DIR:?the folder with train.txt, dev.txt and test.txt of LCQMC}"
-INIT_CHECKPOINT="${INIT_CHECKPOINT:?a checkpoint, such as albert_tiny_489k/albert_model.ckpt}"
-CONFIG_FILE="${CONFIG_FILE:-$ROOT/albert_config/albert_config_tiny.json}"
-VOCAB_FILE="${VOCAB_FILE:-$ROOT/albert_config/vocab.txt}"
-OUTPUT_DIR="${OUTPUT_DIR:-$ROOT/output/lcqmc}"
+parse_arguments "$@"
+locate_data lcqmc_pair
+check_checkpoint
 use_environment requirements.txt
-
-exec "$PYTHON" "$ROOT/run_classifier.py" \
-  --task_name=lcqmc_pair \
-  --do_train=True \
-  --do_eval=True \
-  --do_predict=True \
-  --data_dir="$DATA_DIR" \
-  --vocab_file="$VOCAB_FILE" \
-  --bert_config_file="$CONFIG_FILE" \
-  --init_checkpoint="$INIT_CHECKPOINT" \
-  --output_dir="$OUTPUT_DIR" \
-  --max_seq_length=128 \
-  --train_batch_size=64 \
-  --learning_rate=1e-4 \
-  --num_train_epochs=5 \
-  "$@"
+classifier_command lcqmc_pair "$DATA" "${OUTPUT_DIR:-$ROOT/output/lcqmc}" \
+  ${ARGUMENTS[@]+"${ARGUMENTS[@]}"}
+exec "${COMMAND[@]}"

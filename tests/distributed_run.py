@@ -20,6 +20,7 @@ for path in (ROOT, os.path.join(ROOT, "tests")):
 
 import estimator_utils  # noqa: E402
 import modeling  # noqa: E402
+import classifier_model  # noqa: E402
 import run_classifier  # noqa: E402
 import run_pretraining  # noqa: E402
 import tiny  # noqa: E402
@@ -113,7 +114,8 @@ def train(output_dir, task="pretraining", steps=10, optimizer="lamb",
       make_model_fn(task, steps, optimizer, dict(config), seed=seed,
                     **options),
       settings, BATCH, BATCH, strategy=strategy)
-  keys = (run_pretraining if task == "pretraining" else run_classifier).LOGGED
+  keys = (run_pretraining.LOGGED if task == "pretraining" else
+          classifier_model.logged("single"))
   if options.get("precision") == "float16":
     keys += ("loss_scale", "skipped_steps")
   hook = RecordHook(keys)

@@ -224,6 +224,86 @@ def test_a_folder_stands_for_the_best_checkpoint(tmp_path):
   assert source.classifier["max_seq_length"] == 9
 
 
+# ------------------------------------------------------------------ task types
+
+
+TYPES = {"multi": dict(task_type="multi", use_pooled_output=False),
+         "regression": dict(task_type="regression", labels=[])}
+
+
+@pytest.fixture(scope="module", params=sorted(TYPES))
+def other_type(request, tmp_path_factory):
+  """A classifier's folder with other fields in classifier.json."""
+  folder = tmp_path_factory.mktemp(request.param)
+  write_checkpoint(folder, "classifier")
+  path = folder / "classifier.json"
+  settings = dict(json.loads(path.read_text(encoding="utf-8")),
+                  **TYPES[request.param])
+  if request.param == "regression":
+    reader = tf.train.load_checkpoint(str(folder / "model.ckpt-4"))
+    with tf.Graph().as_default(), tf.Session() as session:
+      for name in reader.get_variable_to_shape_map():
+        value = reader.get_tensor(name)
+        if name.startswith("output_"):
+          value = value[:1] * 300  # of another size than probabilities
+        tf.get_variable(name, initializer=tf.constant(value))
+      session.run(tf.global_variables_initializer())
+      tf.train.Saver().save(session, str(folder / "model.ckpt"), 4)
+  tiny.write(path, json.dumps(settings))
+  return folder, request.param
+
+
+def test_the_other_types_as_a_saved_model(other_type, tmp_path):
+  folder, task_type = other_type
+  row, = export_model.export(read_source(folder, "classifier"),
+                             str(tmp_path / "export"), texts=TEXTS)
+  exported = similarity.Classifier(str(tmp_path / "export"))
+  source = similarity.Classifier(str(folder))
+  assert exported.task_type == task_type
+  expected = source.predict(TEXTS)
+  np.testing.assert_allclose(exported.predict(TEXTS), expected, rtol=1e-5,
+                             atol=1e-6)
+  if task_type == "regression":
+    assert np.abs(expected).max() > 2 and expected.shape == (3, 1)
+    assert (row.same, row.places) == (None, None)
+  else:
+    assert (row.same, row.places) == (9, 9)
+
+
+@needs_tf2
+def test_the_other_types_as_tensorflow_lite(other_type, tmp_path):
+  folder, _ = other_type
+  source = read_source(folder, "classifier", max_seq_length=10)
+  export_model.export(source, str(tmp_path / "export"), ["tflite"],
+                      texts=TEXTS)
+  path = tmp_path / "export" / "model.tflite"
+  assert not custom_operations(tf2.lite.Interpreter(str(path)))
+  found = export_model.load_tflite(str(path))
+  inputs = export_model.make_inputs(source, TEXTS)
+  classifier = similarity.Classifier(str(folder))
+  classifier.max_seq_length = 10
+  for arrays, expected in zip(inputs, classifier.predict(TEXTS)):
+    np.testing.assert_allclose(found(arrays)["probabilities"][0], expected,
+                               rtol=1e-4, atol=1e-4)
+
+
+def test_decisions_and_differences_by_type(other_type):
+  folder, task_type = other_type
+  source = read_source(folder, "classifier")
+  mask = {"input_mask": np.ones([1, 4], np.int32)}
+  answer = lambda *values: lambda arrays: {"probabilities": np.array([values])}
+  if task_type == "multi":
+    assert export_model.agreement(
+        source, answer(0.5, 0.2, 0.6), answer(0.4, 0.1, 0.9), [mask]) == (
+            pytest.approx(0.3), 2, 3)
+  else:
+    assert export_model.agreement(
+        source, answer(-202.0), answer(-200.0), [mask]) == (
+            pytest.approx(0.01), None, None)
+    assert export_model.agreement(
+        source, answer(0.2), answer(0.1), [mask])[0] == pytest.approx(0.1)
+
+
 # --------------------------------------------------------------- other formats
 
 

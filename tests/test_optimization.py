@@ -335,19 +335,37 @@ def test_gather_equals_one_hot(name, through, use_resource):
   assert np.all(results[0][1] < table_value[1])
 
 
-@pytest.mark.parametrize("as_name", [False, True])
-def test_excluded_variables_stay(as_name):
+@pytest.mark.parametrize("how", ["variable", "name", "function"])
+def test_excluded_variables_stay(how):
   kept = make_variable("kept", [1.0])
   trained = make_variable("trained", [1.0])
   train_op = optimization.create_optimizer(
       tf.reduce_sum(kept * trained), 0.1, 10, 0, False,
-      excluded_tvars=["kept" if as_name else kept])
+      excluded_tvars={"variable": [kept], "name": ["kept"],
+                      "function": lambda name: name == "kept"}[how])
   with open_session() as session:
     session.run(train_op)
     assert session.run(kept) == [1.0]
     assert session.run(trained) < 1.0
   names = {var.op.name for var in tf.global_variables()}
   assert "trained/adam_m" in names and "kept/adam_m" not in names
+
+
+@pytest.mark.parametrize("name", optimization.OPTIMIZERS)
+def test_a_multiplier_scales_the_steps_of_its_variable(name, use_resource):
+  multipliers = {"low": 0.25, "top": 1.0, "none": 0.0}
+  variables = [make_variable(key, [1.0, -2.0], use_resource)
+               for key in sorted(multipliers)]
+  loss = tf.add_n([tf.reduce_sum(tf.square(var)) for var in variables])
+  train_op = optimization.create_optimizer(
+      loss, 0.1, 100, 0, False, name,
+      learning_rate_multipliers=multipliers.get)
+  with open_session() as session:
+    session.run(train_op)
+    low, none, top = [value - [1.0, -2.0] for value in session.run(variables)]
+  assert np.abs(top).min() > 0.01
+  np.testing.assert_allclose(low, 0.25 * top, rtol=1e-4)
+  np.testing.assert_array_equal(none, [0.0, 0.0])
 
 
 def test_variables_without_gradient_stay():
@@ -410,7 +428,13 @@ def build(weights=None, **kwargs):
     (dict(excluded_tvars=["x"]), ValueError,
      "excluded_tvars names x, .* 1 trainable"),
     (dict(excluded_tvars=["w"]), ValueError, "nothing to train"),
+    (dict(excluded_tvars=lambda name: True), ValueError, "nothing to train"),
     (dict(weight_decay=0.1), TypeError, "weight_decay"),
+    (dict(fgm_epsilon=0.1), ValueError, "the loss must be a function"),
+    (dict(fgm_epsilon=-0.1), ValueError, "must be at least 0"),
+    (dict(fgm_epsilon=0.1, loss=lambda index: (tf.reduce_sum(
+        make_variable("v", [1.0])), {})), ValueError,
+     "needs the gradient of one variable word_embeddings, but 0 of the 1"),
 ])
 def test_wrong_arguments(kwargs, error, message):
   with pytest.raises(error, match=message):
@@ -668,3 +692,86 @@ def test_overflow_on_one_replica_stops_the_step_on_both():
 def test_wrong_parts_and_scales(options, message):
   with pytest.raises(ValueError, match=message):
     build(**options)
+
+
+# ------------------------------------------------------------------------ FGM
+
+IDS = np.array([2, 0, 2, 1])
+TABLE = np.array([[0.3, -0.2], [0.5, 0.1], [-0.4, 0.7], [1.0, 1.0]], np.float32)
+KERNEL = np.array([0.8, -0.6], np.float32)
+
+
+def table_loss(num_parts, first=0, size=4):
+  """Half of the mean squared error of a table's rows times a kernel."""
+  batch = {"ids": tf.slice(tf.constant(IDS), [first], [size]),
+           "y": tf.slice(tf.constant(TARGETS), [first], [size])}
+
+  def loss(index):
+    part = optimization.micro_batch(batch, index, num_parts)
+    with tf.variable_scope("embeddings"):
+      table = tf.get_variable("word_embeddings", initializer=tf.constant(TABLE))
+    kernel = tf.get_variable("kernel", initializer=tf.constant(KERNEL))
+    output = tf.reduce_sum(tf.gather(table, part["ids"]) * kernel, axis=1)
+    return 0.5 * tf.reduce_sum(tf.square(output - part["y"])) / size, {}
+
+  return loss
+
+
+def numpy_step(table):
+  """Loss and gradients of `table_loss` on the whole batch."""
+  errors = (table[IDS] * KERNEL).sum(axis=1) - TARGETS
+  of_table = np.zeros_like(table)
+  np.add.at(of_table, IDS, errors[:, np.newaxis] * KERNEL / 4)
+  return (0.5 * np.square(errors).mean(), of_table,
+          (errors[:, np.newaxis] * table[IDS]).mean(axis=0))
+
+
+def numpy_fgm(epsilon):
+  """(clean loss, adversarial loss, the sums of both passes' gradients)."""
+  loss, of_table, of_kernel = numpy_step(TABLE)
+  moved = numpy_step(TABLE + epsilon * of_table / np.linalg.norm(of_table))
+  return loss, moved[0], of_table + moved[1], of_kernel + moved[2]
+
+
+@pytest.mark.parametrize("parts", [1, 2, 4])
+def test_fgm_by_numpy(parts, use_resource):
+  loss, adversarial_loss, of_table, of_kernel = numpy_fgm(0.5)
+  assert adversarial_loss > 1.1 * loss
+  with tf.variable_scope(tf.get_variable_scope(), use_resource=use_resource):
+    step = optimization.build_train_op(
+        table_loss(parts), 0.1, 10, 0, False, fgm_epsilon=0.5, clip_norm=1e9,
+        gradient_accumulation_steps=parts)
+  moments = [var for name in ("embeddings/word_embeddings", "kernel")
+             for var in tf.global_variables(name + "/adam_m")]
+  with open_session() as session:
+    _, found, sums, norm = session.run(
+        [step.train_op, step.loss, step.sums, step.gradient_norm])
+    assert (found, sums["adversarial_loss"]) == pytest.approx(
+        (loss, adversarial_loss), rel=1e-5)
+    assert norm == pytest.approx(np.sqrt(
+        np.square(of_table).sum() + np.square(of_kernel).sum()), rel=1e-5)
+    for moment, gradient in zip(session.run(moments), [of_table, of_kernel]):
+      np.testing.assert_allclose(moment, 0.1 * gradient, rtol=1e-4, atol=1e-7)
+
+
+def test_fgm_moves_by_the_gradient_of_all_replicas():
+  strategy = tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
+
+  def replica():
+    context = tf.distribute.get_replica_context()
+    index = tf.cast(context.replica_id_in_sync_group, tf.int32)
+    return optimization.build_train_op(
+        table_loss(2, 2 * index, 2), 0.1, 10, 0, False, fgm_epsilon=0.5,
+        gradient_accumulation_steps=2)
+
+  with tf.Graph().as_default(), strategy.scope():
+    tf.train.get_or_create_global_step()
+    step = strategy.extended.call_for_each_replica(replica)
+    fetches = [strategy.experimental_local_results(value) for value in (
+        step.loss, step.sums["adversarial_loss"], step.gradient_norm)]
+    with open_session(device_count={"CPU": 2}) as session:
+      found = session.run([fetches, strategy.group(step.train_op)])[0]
+  loss, adversarial_loss, of_table, of_kernel = numpy_fgm(0.5)
+  norm = np.sqrt(np.square(of_table).sum() + np.square(of_kernel).sum())
+  for values, expected in zip(found, (loss, adversarial_loss, norm)):
+    np.testing.assert_allclose(values, [expected] * 2, rtol=1e-5)

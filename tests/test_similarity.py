@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
+import classifier_model
 import modeling
 import run_classifier
 import similarity
@@ -22,15 +23,16 @@ TEXTS = ["今天", ("我们去公园玩", "天气很好"), "她在写信，他�
          ("你", "哪"), "好"]
 
 
-def write_model(folder, labels=LABELS, seed=3, **changes):
+def write_model(folder, labels=LABELS, seed=3, settings=(), **changes):
   """Writes an output folder of run_classifier.py, with random weights."""
   tiny.write_vocab(folder)
   config_file = tiny.write_config(folder, "albert_config.json",
                                   initializer_range=1.0, **changes)
-  tiny.write(folder / "classifier.json", json.dumps({
-      "task_name": "tsv", "labels": labels, "max_seq_length": 16,
-      "do_lower_case": True}))
-  graph, inputs, probabilities = build(config_file, len(labels), seed)
+  settings = dict({"task_name": "tsv", "labels": list(labels),
+                   "max_seq_length": 16, "do_lower_case": True},
+                  **dict(settings))
+  tiny.write(folder / "classifier.json", json.dumps(settings))
+  graph, inputs, probabilities = build(config_file, len(labels) or 1, seed)
   with tf.Session(graph=graph) as session:
     with graph.as_default():
       session.run(tf.global_variables_initializer())
@@ -233,6 +235,118 @@ def test_labels_of_another_model(trained, tmp_path):
       arrays["input_ids"]), 3])}
   with pytest.raises(ValueError, match="gives 3 probabilities.*has 4 labels"):
     similarity.Classifier(str(tmp_path), function=function).predict(["我"])
+
+
+# ------------------------------------------------------------------ task types
+
+
+SETTINGS = {"multi": {"task_type": "multi", "use_pooled_output": False},
+            "regression": {"task_type": "regression", "labels": []}}
+
+
+@pytest.fixture(scope="module", params=sorted(SETTINGS))
+def other_type(request, tmp_path_factory):
+  """A folder of another type than single labels, and that type."""
+  folder = tmp_path_factory.mktemp(request.param)
+  settings = SETTINGS[request.param]
+  write_model(folder, settings.get("labels", LABELS), settings=settings)
+  return folder, request.param
+
+
+def expected_outputs(folder, task_type, texts):
+  """By `create_model`, one text at a time."""
+  features = similarity.text_features(
+      texts, 16, similarity.Classifier(str(folder)).tokenizer)
+  rows = []
+  with tf.Graph().as_default(), tf.Session() as session:
+    inputs = {name: tf.placeholder(tf.int32, [1, None])
+              for name in similarity.INPUT_NAMES}
+    output = classifier_model.create_model(
+        modeling.BertConfig.from_json_file(str(folder / "albert_config.json")),
+        False, labels=None, use_one_hot_embeddings=False, task_type=task_type,
+        num_labels=1 if task_type == "regression" else len(LABELS),
+        head=classifier_model.Head(task_type == "regression"), **inputs)
+    tf.train.Saver().restore(session, str(folder / "model.ckpt-7"))
+    for feature in features:
+      rows.append(session.run(output.probabilities, {
+          inputs[name]: [row] for name, row in feature.items()})[0])
+  return np.array(rows)
+
+
+def test_answers_of_the_other_types(other_type):
+  folder, task_type = other_type
+  classifier = similarity.Classifier(str(folder), batch_size=2)
+  assert classifier.task_type == task_type
+  expected = expected_outputs(folder, task_type, TEXTS)
+  found = classifier.predict(TEXTS)
+  assert found.shape == expected.shape == (len(TEXTS), classifier.num_outputs)
+  np.testing.assert_allclose(found, expected, atol=1e-5)
+  answers = classifier.predict_labels(TEXTS)
+  if task_type == "regression":
+    assert classifier.num_outputs == 1
+    assert answers == pytest.approx(expected[:, 0].tolist(), abs=1e-5)
+    assert classifier.answer(TEXTS) == answers
+    with pytest.raises(ValueError, match="a regression: .* no labels of which"):
+      classifier.predict_top(TEXTS, 2)
+    return
+  # Labels that belong to a text may be several or none.
+  assert np.abs(found.sum(axis=1) - 1).max() > 0.1
+  for row, answer in zip(expected, answers):
+    best = sorted(range(len(LABELS)), key=lambda index: -row[index])
+    assert [label for label, _ in answer] == [
+        LABELS[index] for index in best if row[index] >= 0.5]
+  assert len({len(answer) for answer in answers}) > 1
+  assert [len(top) for top in classifier.answer(TEXTS, 2)] == [2] * len(TEXTS)
+  assert classifier.answer(TEXTS) == answers
+
+
+def test_a_label_at_the_threshold_is_an_answer(tmp_path):
+  write_model(tmp_path, settings=SETTINGS["multi"])
+  rows = np.array([[0.5, 0.4999, 0.75], [0.1, 0.2, 0.3]])
+  classifier = similarity.Classifier(
+      str(tmp_path), function=lambda arrays: {"probabilities": rows})
+  assert classifier.predict_labels(["我", "你"]) == [
+      [("科技", 0.75), ("体育", 0.5)], []]
+
+
+def test_a_regression_of_another_model(tmp_path):
+  write_model(tmp_path, [], settings=SETTINGS["regression"])
+  classifier = similarity.Classifier(
+      str(tmp_path), function=lambda arrays: {"probabilities": np.eye(3)})
+  with pytest.raises(ValueError, match="gives 3 probabilities, .* has 0 labels"
+                     " and is of a regression;"):
+    classifier.predict(["我"] * 3)
+
+
+def test_lines_of_the_other_types():
+  line = similarity.format_prediction
+  assert line("我", 1.25, False).decode("utf-8") == "1.2500\t我\n"
+  assert json.loads(line(("我", "你"), -0.5, True).decode("utf-8")) == {
+      "text_a": "我", "text_b": "你", "value": -0.5}
+  assert line("我", [], False).decode("utf-8") == "我\n"
+  assert json.loads(line("我", [], True).decode("utf-8")) == {
+      "text_a": "我", "predictions": []}
+  assert line("我", [("a", 0.75), ("b", 0.5)], False).decode("utf-8") == (
+      "a\t0.7500\tb\t0.5000\t我\n")
+
+
+def test_the_command_of_the_other_types(other_type):
+  folder, task_type = other_type
+  result = run(folder, "--json", *TEXTS[::2])
+  assert result.returncode == 0, result.stderr
+  answers = [json.loads(line)
+             for line in result.stdout.decode("utf-8").splitlines()]
+  expected = similarity.Classifier(str(folder)).predict_labels(TEXTS[::2])
+  for answer, wanted in zip(answers, expected):
+    if task_type == "regression":
+      assert answer["value"] == pytest.approx(wanted, abs=1e-5)
+    else:
+      assert [(each["label"], pytest.approx(each["probability"], abs=1e-5))
+              for each in answer["predictions"]] == wanted
+  assert len(answers) == 3
+  if task_type == "regression":
+    assert_fails(run(folder, "我", top_k=1), "--top_k is for labels, but"
+                 " --model_dir %s is of a regression" % folder)
 
 
 # --------------------------------------------------------------------- batches
