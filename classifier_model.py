@@ -45,7 +45,7 @@ def create_model(bert_config, is_training, input_ids, input_mask, segment_ids,
                  labels, num_labels, use_one_hot_embeddings,
                  compute_dtype=tf.float32, dropout_seed=None,
                  recompute_activations=False, task_type="single",
-                 head=PLAIN_HEAD):
+                 head=PLAIN_HEAD, compile_gelu=False):
   """Builds encoder and classification head.
 
   Class weights, label smoothing and R-Drop belong to training: without it, the
@@ -67,6 +67,7 @@ def create_model(bert_config, is_training, input_ids, input_mask, segment_ids,
     recompute_activations: bool.
     task_type: string in `classifier_tasks.TASK_TYPES`.
     head: Head.
+    compile_gelu: bool, see `modeling.BertModel`.
 
   Returns:
     ClassifierOutput: loss (mean, scalar) and per_example_loss [B], both None
@@ -94,7 +95,8 @@ def create_model(bert_config, is_training, input_ids, input_mask, segment_ids,
       output_positions=(tf.zeros([batch_size, 0], tf.int32)
                         if head.use_pooled_output else None),
       dropout_seed=dropout_seed,
-      recompute_activations=recompute_activations)
+      recompute_activations=recompute_activations,
+      compile_gelu=compile_gelu)
   output_layer = _summary(model, input_mask, head.use_pooled_output)
   output_weights = tf.get_variable(
       "output_weights", [num_labels, bert_config.hidden_size],
@@ -261,7 +263,8 @@ def model_fn_builder(bert_config, num_labels, init_checkpoint, learning_rate,
                      grow_vocab=False, gradient_accumulation_steps=1,
                      recompute_activations=False, precision="float32",
                      seed=None, task_type="single", head=PLAIN_HEAD,
-                     layerwise_lr_decay=1.0, freeze_encoder=False):
+                     layerwise_lr_decay=1.0, freeze_encoder=False,
+                     compile_gelu=False):
   """Returns `model_fn` for TPUEstimator.
 
   Args:
@@ -289,6 +292,7 @@ def model_fn_builder(bert_config, num_labels, init_checkpoint, learning_rate,
     freeze_encoder: bool; embeddings and encoder are not trained, and no
       gradients are computed for them. The pooler is: it was pre-trained to tell
       the order of two segments, and costs no pass through the encoder.
+    compile_gelu: bool, see `modeling.BertModel`.
 
   Returns:
     function of (features, labels, mode, params).
@@ -305,7 +309,7 @@ def model_fn_builder(bert_config, num_labels, init_checkpoint, learning_rate,
         compute_dtype=estimator_utils.PRECISIONS[precision],
         dropout_seed=dropout_seed,
         recompute_activations=recompute_activations and is_training,
-        task_type=task_type, head=head)
+        task_type=task_type, head=head, compile_gelu=compile_gelu)
     return output, tf.argmax(output.logits, axis=-1, output_type=tf.int32)
 
   def train_spec(features):
