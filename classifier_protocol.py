@@ -86,6 +86,8 @@ def trial_settings(settings, learning_rate, seed):
 
 def _trained_folders(output_dir):
   """The folders in which a training has made a step."""
+  if not tf.gfile.IsDirectory(output_dir):  # TensorFlow 1.15 lists no such
+    return []
   names = sorted(os.path.basename(os.path.dirname(path)) for path in
                  tf.gfile.Glob(os.path.join(output_dir, "lr*_seed*",
                                             TRIAL_NAME)))

@@ -70,6 +70,9 @@ def test_name_of_a_trial(rate, name):
 
 def test_one_run_is_in_the_output_folder_several_below_it(folder):
   assert plan(folder) == [protocol.Trial(1e-4, 1, folder)]
+  new = os.path.join(folder, "new")
+  assert plan(new) == [protocol.Trial(1e-4, 1, new)]
+  assert not protocol.has_trained(new)
   trials = plan(folder, [1e-4, 5e-5], [1, 2])
   assert names(trials) == ["lr1e-04_seed1", "lr1e-04_seed2", "lr5e-05_seed1",
                            "lr5e-05_seed2"]

@@ -300,7 +300,7 @@ def test_a_task_with_the_same_labels_does_not_mix(grid, model, tmp_path):  # noq
         "another --output_dir")
 
 
-def test_the_head_is_that_of_the_training(model, tmp_path):  # noqa: F811
+def test_the_head_is_that_of_the_training(model, tmp_path, caplog):  # noqa: F811
   write_lcqmc(tmp_path)
   output_dir = tmp_path / "output"
   command(model, tmp_path, output_dir, "--do_train", use_pooled_output=False,
@@ -310,6 +310,14 @@ def test_the_head_is_that_of_the_training(model, tmp_path):  # noqa: F811
       "--use_pooled_output is true", "trained with false",
       "give --use_pooled_output=false")
   command(model, tmp_path, output_dir, "--do_predict", use_pooled_output=False)
+  # What an older version has trained is scored, but what is not known of it,
+  # such as its seed, is not made up.
+  for name in ("run.json", "runs.json"):
+    (output_dir / name).unlink()
+  command(model, tmp_path, output_dir, "--do_eval", use_pooled_output=False)
+  has(caplog.text, "no results.json is written")
+  assert (output_dir / "eval_results.json").exists()
+  assert not (output_dir / "results.json").exists()
 
 
 # ------------------------------------------------------------- types of tasks
