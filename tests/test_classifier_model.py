@@ -389,7 +389,7 @@ def train_by_estimator(folder, strategy=None, task_type="single", steps=2,
       output_dir=str(folder / "run"), save_checkpoints_steps=1000,
       keep_checkpoint_max=1, iterations_per_loop=1, num_tpu_cores=8,
       num_gpus=0, use_xla=False)
-  config = config or make_config()
+  config = config or make_config(num_hidden_layers=1)
   start = write_initial(folder, config, num_outputs(task_type))
   model_fn = classifier_model.model_fn_builder(
       config, num_outputs(task_type), start, 1e-2, 10, 0, False, False,
@@ -771,7 +771,8 @@ def test_all_options_together_stay_finite(precision):
 def test_two_replicas_with_dropout(tmp_path):
   """R-Drop and FGM where each replica draws dropout of its own."""
   steps, weights = train_by_estimator(
-      tmp_path, two_devices(), steps=2, config=make_config(**DROPOUT),
+      tmp_path, two_devices(), steps=2,
+      config=make_config(num_hidden_layers=1, **DROPOUT),
       head=Head(rdrop_alpha=1.0, fgm_epsilon=0.5),
       gradient_accumulation_steps=2, layerwise_lr_decay=0.9)
   assert all(np.isfinite(step["loss"]) for step in steps)
