@@ -50,7 +50,11 @@ METRICS = {"single": ("accuracy", "macro_f1"),
            "multi": ("micro_f1", "macro_f1", "exact_match"),
            "regression": ("spearman", "pearson")}
 
-# Part of the cache's name: raise it when `convert_single_example` changes.
+# What becomes of a text that is too long: its head; head and tail; or windows
+# that slide over all of it. See `convert_example`.
+LONG_TEXT_MODES = ("head", "head_tail", "sliding")
+
+# Part of the cache's name: raise it when `convert_example` changes.
 _FEATURES_VERSION = 1
 _MAX_CLASSES_IN_MATRIX = 20
 _NUM_WORST_CONFUSIONS = 10
@@ -130,11 +134,48 @@ def convert_single_example(ex_index, example, label_list, max_seq_length,
     DataError: a label that is not in the list, a length that leaves no room
       for a token of each text.
   """
+  return convert_example(ex_index, example, label_list, max_seq_length,
+                         tokenizer, task_type)[0]
+
+
+def convert_example(ex_index, example, label_list, max_seq_length, tokenizer,
+                    task_type="single", long_text="head", stride=None):
+  """Converts an example, in one of three ways where its text is too long.
+
+  The room is what the special tokens leave of max_seq_length.
+
+  "head": the end is cut off, of a pair one token at a time of the longer text.
+  "head_tail": a text that is cut keeps its first quarter and its last three
+    quarters, counted in what it keeps: of 510 the first 128 and the last 382
+    (Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?",
+    arXiv:1905.05583). How much each text of a pair keeps is the same as with
+    "head".
+  "sliding": a window for every `stride` tokens, the last one full and at the
+    end. Of a pair the longer text slides (of two of the same length, the
+    first); the other is cut to half of the room, and is in every window.
+
+  Args:
+    ex_index: int, the example's number, for messages.
+    example: InputExample or PaddingInputExample.
+    label_list: list of strings; a label's id is its index.
+    max_seq_length: int, S.
+    tokenizer: FullTokenizer.
+    task_type: string, one of `TASK_TYPES`.
+    long_text: string, one of `LONG_TEXT_MODES`.
+    stride: int, tokens from one window to the next; None is half a window.
+      More than a window would leave tokens out, and counts as a window.
+
+  Returns:
+    List of InputFeatures: one, or one for each window, all with the label.
+
+  Raises:
+    DataError: as `convert_single_example` says.
+  """
   if isinstance(example, PaddingInputExample):
     zeros = [0] * max_seq_length
-    return InputFeatures(zeros, zeros[:], zeros[:],
-                         _no_label_id(label_list, task_type),
-                         is_real_example=False)
+    return [InputFeatures(zeros, zeros[:], zeros[:],
+                          _no_label_id(label_list, task_type),
+                          is_real_example=False)]
   tokens_a = tokenizer.tokenize(example.text_a)
   tokens_b = tokenizer.tokenize(example.text_b) if example.text_b else []
   num_special = 3 if tokens_b else 2
@@ -144,8 +185,15 @@ def convert_single_example(ex_index, example, label_list, max_seq_length,
         "max_seq_length is %d, but example %d (%s) needs at least %d for its "
         "special tokens and one token of each text" %
         (max_seq_length, ex_index, example.guid, least))
-  truncate_seq_pair(tokens_a, tokens_b, max_seq_length - num_special)
+  label_id = _label_id(ex_index, example, label_list, task_type)
+  return [_make_features(part_a, part_b, max_seq_length, tokenizer, label_id)
+          for part_a, part_b in fit_tokens(
+              tokens_a, tokens_b, max_seq_length - num_special, long_text,
+              stride)]
 
+
+def _make_features(tokens_a, tokens_b, max_seq_length, tokenizer, label_id):
+  """[CLS] a [SEP] or [CLS] a [SEP] b [SEP], then zeros."""
   tokens = ["[CLS]"] + tokens_a + ["[SEP]"]
   segment_ids = [0] * len(tokens)
   if tokens_b:
@@ -153,9 +201,54 @@ def convert_single_example(ex_index, example, label_list, max_seq_length,
     segment_ids += [1] * (len(tokens_b) + 1)
   input_ids = tokenizer.convert_tokens_to_ids(tokens)
   padding = [0] * (max_seq_length - len(input_ids))
-  return InputFeatures(
-      input_ids + padding, [1] * len(input_ids) + padding,
-      segment_ids + padding, _label_id(ex_index, example, label_list, task_type))
+  return InputFeatures(input_ids + padding, [1] * len(input_ids) + padding,
+                       segment_ids + padding, label_id)
+
+
+def fit_tokens(tokens_a, tokens_b, room, long_text="head", stride=None):
+  """The parts of a text, or of a pair, that go into the room.
+
+  Args:
+    tokens_a: list of tokens.
+    tokens_b: list of tokens, empty where there is one text.
+    room: int, how many tokens fit; 2 or more for a pair.
+    long_text: string, one of `LONG_TEXT_MODES`, see `convert_example`.
+    stride: int or None.
+
+  Returns:
+    List of (part of tokens_a, part of tokens_b).
+  """
+  if len(tokens_a) + len(tokens_b) <= room:
+    return [(tokens_a, tokens_b)]
+  if long_text == "sliding":
+    return _windows(tokens_a, tokens_b, room, stride)
+  head_a, head_b = list(tokens_a), list(tokens_b)
+  truncate_seq_pair(head_a, head_b, room)
+  if long_text == "head":
+    return [(head_a, head_b)]
+  return [(_head_and_tail(tokens_a, len(head_a)),
+           _head_and_tail(tokens_b, len(head_b)))]
+
+
+def _head_and_tail(tokens, length):
+  """The first quarter (rounded) and the last three of so many tokens."""
+  if len(tokens) <= length:
+    return tokens
+  head = (length + 2) // 4
+  return tokens[:head] + tokens[len(tokens) - length + head:]
+
+
+def _windows(tokens_a, tokens_b, room, stride):
+  """The parts where the longer text slides; arguments as of `fit_tokens`."""
+  a_slides = len(tokens_a) >= len(tokens_b)
+  sliding, other = ((tokens_a, tokens_b) if a_slides else (tokens_b, tokens_a))
+  other = other[:room // 2]
+  size = room - len(other)
+  last = len(sliding) - size
+  step = max(1, min(stride or size // 2, size))
+  parts = [sliding[begin:begin + size]
+           for begin in list(range(0, last, step)) + [last]]
+  return [(part, other) if a_slides else (other, part) for part in parts]
 
 
 def _no_label_id(label_list, task_type):
@@ -186,7 +279,8 @@ def truncate_seq_pair(tokens_a, tokens_b, max_length):
 
 
 def features_cache_name(task_name, split, examples, label_list, max_seq_length,
-                        vocab_hash, do_lower_case, task_type="single"):
+                        vocab_hash, do_lower_case, task_type="single",
+                        long_text="head", stride=None):
   """File name for the features of these examples, and of no others.
 
   Everything that the features depend on goes into it, so that a file of that
@@ -201,14 +295,17 @@ def features_cache_name(task_name, split, examples, label_list, max_seq_length,
     vocab_hash: string, a digest of the vocabulary.
     do_lower_case: bool.
     task_type: string, one of `TASK_TYPES`.
+    long_text: string, one of `LONG_TEXT_MODES`.
+    stride: int or None, of the sliding windows.
 
   Returns:
     string, such as "lcqmc.train.128.0123456789abcdef.tf_record".
   """
-  digest = hashlib.sha256(json.dumps([
-      _FEATURES_VERSION, list(label_list), max_seq_length, vocab_hash,
-      bool(do_lower_case)] + [task_type] * (task_type != "single")
-  ).encode("ascii"))
+  settings = [_FEATURES_VERSION, list(label_list), max_seq_length, vocab_hash,
+              bool(do_lower_case)]
+  if (task_type, long_text) != ("single", "head"):
+    settings += [task_type, long_text, stride if long_text == "sliding" else 0]
+  digest = hashlib.sha256(json.dumps(settings).encode("ascii"))
   for example in examples:
     content = None
     if not isinstance(example, PaddingInputExample):

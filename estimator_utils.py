@@ -259,9 +259,10 @@ def define_flags():
   flags.DEFINE_integer("log_steps", 100,
                        "Steps between two lines of training progress.",
                        lower_bound=1)
-  flags.DEFINE_bool("bucket_by_length", False,
+  flags.DEFINE_bool("bucket_by_length", None,
                     "Make batches of sequences of similar lengths and crop"
-                    " their padding; not for TPUs and XLA.")
+                    " their padding; not for TPUs and XLA. Default: in"
+                    " run_classifier.py wherever it works, else not.")
   flags.DEFINE_integer("seed", 12345,
                        "Seed of initial weights, shuffling and dropout.")
   flags.DEFINE_integer("iterations_per_loop", 1000,

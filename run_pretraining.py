@@ -405,7 +405,7 @@ def input_fn_builder(input_files, max_seq_length, max_predictions_per_seq,
     start_step: int, how many batches a replica has had before; or a function
       that returns it when the input is built.
     bucket_by_length: bool; batches are cropped to their longest sequence (S is
-      then a multiple of 16), those of training are made of similar lengths.
+      then a multiple of 8), those of training are made of similar lengths.
     record_counts: list of ints, the files' numbers of records, needed for
       training; None counts them when the input is built.
 

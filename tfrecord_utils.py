@@ -1,4 +1,4 @@
-"""Pre-training instances to TFRecord bytes, without TensorFlow.
+"""Instances and features to TFRecord bytes, without TensorFlow.
 
 An Example of fixed shape is a fixed pattern of bytes with integers in it. Here
 the pattern of many instances is laid out at once, as an array with room for the
@@ -40,7 +40,9 @@ def serialize_batch(batch):
   Args:
     batch: Batch of int arrays of shapes [N, S], [N, P] and [N]
       (next_sentence_labels); of 0 and 1 are input_mask, segment_ids,
-      masked_lm_weights (which become float32) and next_sentence_labels.
+      masked_lm_weights (which become float32) and next_sentence_labels. Or any
+      namedtuple of int or float arrays [N] or [N, ...] whose fields are in the
+      order of their names.
 
   Returns:
     (content, ends): uint8 array, a file's content or a part of it; int array
@@ -49,9 +51,10 @@ def serialize_batch(batch):
   Raises:
     ValueError: an integer is negative or not below 2^21.
   """
-  parts = [_serialize_rows(Batch(*(values[begin:begin + _CACHED_ROWS]
-                                   for values in map(np.asarray, batch))))
-           for begin in range(0, len(batch.input_ids), _CACHED_ROWS)]
+  batch = batch._make(map(np.asarray, batch))
+  parts = [_serialize_rows(batch._make(values[begin:begin + _CACHED_ROWS]
+                                       for values in batch))
+           for begin in range(0, len(batch[0]), _CACHED_ROWS)]
   content = np.concatenate([content for content, _ in parts])
   offsets = np.cumsum([0] + [len(content) for content, _ in parts])
   return content, np.concatenate([
@@ -64,7 +67,7 @@ def _serialize_rows(batch):
                                zip(batch._fields, batch)
                                for part in _feature(name, values)])
   # Room for the frame: length and its checksum before, a checksum after.
-  num = len(batch.input_ids)
+  num = len(batch[0])
   parts = [_constant(bytes(12), num)] + example + [_constant(bytes(4), num)]
   slots, used, lengths = zip(*parts)
   content = np.concatenate(slots, axis=1)[np.concatenate(used, axis=1)]
@@ -91,6 +94,9 @@ def _feature(name, values):
   if name == "masked_lm_weights":
     floats = values[:, :, None] * _FLOAT_ONE
     packed, list_tag = _bytes(floats.reshape([len(values), -1])), b"\x12"
+  elif values.dtype.kind == "f":
+    floats = np.ascontiguousarray(values, "<f4").view(np.uint8)
+    packed, list_tag = _bytes(floats), b"\x12"
   elif name in ("input_mask", "next_sentence_labels", "segment_ids"):
     packed = _bytes(values)
   else:

@@ -3,6 +3,7 @@
   python scripts/benchmark.py train --config=tiny --peer_dir=../albert_zh
   python scripts/benchmark.py forward --config=tiny --peer_dir=../albert_zh
   python scripts/benchmark.py lengths --input_file='pretrain/*.tfrecord'
+  python scripts/benchmark.py classify --config=tiny
   python scripts/benchmark.py memory --config=base --batch_sizes=8,16
   python scripts/benchmark.py data --input_file=demo_data/corpus/news.txt \\
       --peer_dir=../albert_zh
@@ -15,9 +16,12 @@ after its warm-up it runs blocks of steps in turn with the others, so that what
 else the machine does hits all alike. A ratio is the median over the rounds;
 where other work makes it vary, the ratio of CPU time says more.
 
-`lengths` trains on records with and without --bucket_by_length. `memory` makes
-steps of training with what saves memory, one process after the other, and says
-how much each had at its peak, TensorFlow's own included.
+`lengths` trains on records with and without --bucket_by_length. `classify`
+fine-tunes on real short texts, evaluates and predicts them, with and without it,
+and converts them on one core and on all. `memory` makes steps of training with
+what saves memory, one process after the other, and says how much each had at
+its peak, TensorFlow's own included. Texts of `classify`: python
+scripts/prepare_demo_data.py thucnews
 
 `data` creates records with the flags of albert_zh's README (length 512, 51
 predictions, whole words, dupe_factor 10) from the first --megabytes of a text,
@@ -39,6 +43,7 @@ import statistics
 import struct
 import sys
 import tempfile
+import time
 
 from benchmark_processes import BenchmarkError
 from benchmark_processes import OutOfMemory
@@ -184,7 +189,8 @@ def speed_table(specs, args):
     by_time = ratios(base.seconds, each.seconds)
     quarter = len(by_time) // 4
     middle = statistics.median(each.seconds)
-    cells = [each.name, f"{each.spec['batch_size'] / middle:.2f}",
+    examples = each.spec.get("step_examples", each.spec["batch_size"])
+    cells = [each.name, f"{examples / middle:.2f}",
              f"{1e3 * middle:.1f}",
              f"{statistics.median(by_time):.2f}"
              f" ({by_time[quarter]:.2f}-{by_time[-1 - quarter]:.2f})",
@@ -241,6 +247,77 @@ def benchmark_lengths(args):
       cpu_bfloat16(), "", f"Training {args.config} on {args.input_file}, batch"
       f" {args.batch_size}, length {args.max_seq_length}, {args.repeats} rounds"
       f" of {args.steps} steps:", ""] + speed_table(specs, args)
+
+
+# -------------------------------------------------------------------- classify
+
+
+def benchmark_classify(args):
+  """Work on labelled texts with and without length buckets; returns lines."""
+  train_file = os.path.join(args.data_dir, "train.tsv")
+  if not os.path.isfile(train_file):
+    raise BenchmarkError(f"--data_dir {args.data_dir} has no train.tsv: python"
+                         " scripts/prepare_demo_data.py thucnews makes one")
+  lines = describe_machine(["numpy"]) + [cpu_bfloat16()]
+  lines += conversion_table(args)
+  with tempfile.TemporaryDirectory() as folder:
+    for work, title in (("fine_tune", "a step of training"),
+                        ("evaluate", "a pass of evaluation"),
+                        ("predict", "a pass of prediction")):
+      args.steps = WINDOW_STEPS if work == "fine_tune" else 1
+      per_pass = {} if work == "fine_tune" else {
+          "step_examples": args.num_examples}
+      specs = collections.OrderedDict(
+          (name, (sys.executable, make_spec(
+              args, work, precision=precision, data_dir=args.data_dir,
+              vocab_file=args.vocab_file, output_dir=folder, warmup_steps=1,
+              num_examples=args.num_examples, bucket_by_length=buckets,
+              **per_pass)))
+          for precision in args.precision for name, buckets in (
+              (f"{precision}, padded to {args.max_seq_length}", False),
+              (f"{precision}, by length", True)))
+      lines += ["", f"{args.config}, the first {args.num_examples} texts of"
+                f" {train_file}, batch {args.batch_size}, a step is {title},"
+                f" {args.repeats} rounds of {args.steps}:", ""]
+      lines += speed_table(specs, args)
+  return lines
+
+
+def conversion_table(args):
+  """Conversion of texts on one core and on all; returns lines.
+
+  The set is converted several times over, to be as large as others are.
+  """
+  sys.path.insert(0, ROOT)
+  import classifier_utils
+  import feature_utils
+  import tokenization
+  processor = classifier_utils.get_processor("tsv")
+  examples = processor.get_train_examples(args.data_dir) * args.copies
+  settings = feature_utils.Settings(processor.get_labels(), args.max_seq_length,
+                                    "single", "head", None)
+  tokenizer = tokenization.FullTokenizer(args.vocab_file)
+
+  def run(cores):
+    begin = time.perf_counter()
+    for _ in feature_utils.convert(examples, settings, tokenizer, cores):
+      pass
+    return time.perf_counter() - begin
+
+  cores = len(os.sched_getaffinity(0))
+  seconds = {1: [], cores: []}
+  for _ in range(args.repeats):
+    for number, each in seconds.items():
+      each.append(run(number))
+  lines = ["", f"Conversion of {len(examples)} examples ({args.copies} times the"
+           f" set), {args.repeats} rounds:", "",
+           "| processes | seconds | examples/s | ratio |", "|---|---|---|---|"]
+  for number, each in seconds.items():
+    ratio = statistics.median(ratios(seconds[1], each))
+    middle = statistics.median(each)
+    lines.append(f"| {number} | {middle:.2f} | {len(examples) / middle:.0f} |"
+                 f" {ratio:.2f} |")
+  return lines
 
 
 # ---------------------------------------------------------------------- memory
@@ -483,6 +560,26 @@ def parse_arguments(argv):
   add("--max_seq_length", type=int, default=512, help="of the records")
   add("--max_predictions", type=int, default=51, help="of the records")
   add("--batch_size", type=int, default=8)
+  add("--precision", type=precision_list, default=["float32"],
+      help=f"comma list of {', '.join(PRECISIONS)}")
+  add("--repeats", type=int, default=3, help="rounds")
+  classify = commands.add_parser(
+      "classify", help="fine-tuning, evaluation and prediction of real texts"
+      " with and without --bucket_by_length")
+  classify.set_defaults(run=benchmark_classify, block_seconds=0.0,
+                        max_predictions=0)
+  add = classify.add_argument
+  add("--data_dir", default=os.path.join(ROOT, "demo_data", "thucnews"),
+      help="folder with the train.tsv of a task tsv")
+  add("--config", default="tiny",
+      help="json file, or the size of one in albert_config")
+  add("--vocab_file", default=os.path.join(ROOT, "albert_config", "vocab.txt"))
+  add("--max_seq_length", type=int, default=128)
+  add("--batch_size", type=int, default=32)
+  add("--num_examples", type=int, default=32 * WINDOW_STEPS,
+      help="of the set's first")
+  add("--copies", type=int, default=10,
+      help="how many times over the set is converted")
   add("--precision", type=precision_list, default=["float32"],
       help=f"comma list of {', '.join(PRECISIONS)}")
   add("--repeats", type=int, default=3, help="rounds")

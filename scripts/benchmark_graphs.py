@@ -1,4 +1,4 @@
-"""The process of one candidate of `benchmark.py train|forward|memory`.
+"""The process of one candidate of `benchmark.py train|forward|classify|...`.
 
   python scripts/benchmark_graphs.py '{"work": "train", ...}'
 
@@ -27,7 +27,8 @@ import tensorflow.compat.v1 as tf
 
 NUM_LABELS = 2  # of the classifier whose logits "forward" computes
 LEARNING_RATE, NUM_STEPS = 1e-4, 100000  # of the schedule of "train"
-WARMUP_SECONDS = {"train": 0.0, "forward": 0.5}  # at least
+WARMUP_SECONDS = {"forward": 0.5}  # at least
+EXAMPLES_WORK = ("fine_tune", "evaluate", "predict")
 NUM_BATCHES = 4  # different ones, fed in turn
 
 
@@ -284,15 +285,107 @@ def run_on_records(spec):
   return lambda: call()[1]
 
 
+def run_on_examples(spec):
+  """Builds our fine-tuning, evaluation or prediction on examples; as `build`.
+
+  A step of "fine_tune" is one of training; of "evaluate" and "predict" it is a
+  pass over all examples, from the file on.
+  """
+  inputs, = import_from(spec["code_dir"], ["classifier_features"])
+  feature_file, options = convert_examples(spec)
+  is_training = spec["work"] == "fine_tune"
+  make_input = inputs.train_input_fn if is_training else inputs.predict_input_fn
+  iterator = tf.data.make_initializable_iterator(
+      make_input(feature_file, options)({"batch_size": spec["batch_size"]}))
+  fetches = classifier_fetches(spec, feature_file.num_labels,
+                               iterator.get_next())
+  initializers = [iterator.initializer, tf.local_variables_initializer()]
+  session = tf.Session()
+  session.run([tf.global_variables_initializer()] + initializers)
+  call = session.make_callable(fetches)
+  if is_training:
+    return lambda: call()[1]
+
+  def run_pass():
+    session.run(initializers)
+    results = []
+    try:
+      while True:
+        results.append(call())
+    except tf.errors.OutOfRangeError:
+      pass
+    if spec["work"] == "evaluate":
+      return results[-1]
+    return inputs.collect_outputs(feature_file, np.concatenate(results))
+
+  return run_pass
+
+
+def convert_examples(spec):
+  """The first examples of a training set as features.
+
+  Args:
+    spec: dict.
+
+  Returns:
+    (FeatureFile, options for the functions of classifier_features).
+  """
+  tasks, tokenization, inputs = import_from(
+      spec["code_dir"],
+      ["classifier_utils", "tokenization", "classifier_features"])
+  options = types.SimpleNamespace(
+      task_name="tsv", max_seq_length=spec["max_seq_length"],
+      do_lower_case=True, long_text="head", long_text_stride=None,
+      num_workers=1, use_tpu=False, use_xla=False, seed=1,
+      bucket_by_length=spec["bucket_by_length"])
+  processor = tasks.get_processor(options.task_name)
+  examples = processor.get_train_examples(spec["data_dir"])
+  feature_file = inputs.convert_split(
+      examples[:spec["num_examples"]], processor.get_labels(), options,
+      spec["output_dir"], "train",
+      tokenization.FullTokenizer(spec["vocab_file"]))
+  return feature_file, options
+
+
+def classifier_fetches(spec, num_labels, features):
+  """What to run for a batch of examples: Tensors and ops.
+
+  Args:
+    spec: dict.
+    num_labels: int.
+    features: dict, name -> Tensor.
+
+  Returns:
+    [op of the step, loss], or the metrics by now, or the probabilities.
+  """
+  modeling, classifier = import_from(
+      spec["code_dir"], ["modeling", "run_classifier"])
+  model_fn = classifier.model_fn_builder(
+      modeling.BertConfig.from_json_file(spec["config_file"]), num_labels,
+      None, LEARNING_RATE, NUM_STEPS, NUM_STEPS // 10, use_tpu=False,
+      use_one_hot_embeddings=False, precision=spec["precision"])
+  mode = {"fine_tune": "train", "evaluate": "eval", "predict": "infer"}
+  made = model_fn(features, None, mode[spec["work"]], {})
+  if spec["work"] == "fine_tune":
+    return [made.train_op, made.loss]
+  if spec["work"] == "evaluate":
+    metric_fn, tensors = made.eval_metrics
+    return [update for _, update in metric_fn(*tensors).values()]
+  return made.predictions["probabilities"]
+
+
 def build(spec):
   """Builds the graph of a candidate.
 
   Args:
-    spec: dict: work ("train" or "forward"), is_peer, code_dir, config_file,
-      batch_size, max_seq_length, max_predictions, precision,
-      recompute_activations, gradient_accumulation_steps; warmup_steps, 2. For
-      "train" also input_files, a list of paths, and bucket_by_length: records
-      to train on in place of random ids.
+    spec: dict: work ("train" or "forward"; or one of EXAMPLES_WORK, see
+      `run_on_examples`), is_peer, code_dir, config_file, batch_size,
+      max_seq_length, max_predictions, precision, recompute_activations,
+      gradient_accumulation_steps; warmup_steps, 2. For "train" also
+      input_files, a list of paths, and bucket_by_length: records to train on
+      in place of random ids. EXAMPLES_WORK has data_dir (of a task
+      tsv), num_examples, vocab_file, output_dir (of the features) and
+      bucket_by_length.
 
   Returns:
     Function that runs one step and returns its loss or logits.
@@ -303,6 +396,8 @@ def build(spec):
   with open(spec["config_file"], encoding="utf-8") as reader:
     vocab_size = json.load(reader)["vocab_size"]
   tf.set_random_seed(1)
+  if spec["work"] in EXAMPLES_WORK:
+    return run_on_examples(spec)
   if spec.get("input_files"):
     return run_on_records(spec)
   batches = [random_batch(spec, vocab_size, seed)
@@ -337,7 +432,7 @@ def run_steps(run_step, number):
 def warm_up(run_step, spec):
   """Runs the first steps, which are slower; returns the last one's seconds."""
   run_steps(run_step, 1)
-  least = WARMUP_SECONDS[spec["work"]]
+  least = WARMUP_SECONDS.get(spec["work"], 0.0)
   begin = time.perf_counter()
   done = 0
   while (done < spec.get("warmup_steps", 2) or

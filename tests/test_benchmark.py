@@ -116,7 +116,7 @@ def rows(result):
   cells = [[cell.strip() for cell in line.strip("|").split("|")]
            for line in lines]
   return [row for row in cells
-          if row[0] not in ("candidate", "batch x length") and
+          if row[0] not in ("candidate", "batch x length", "processes") and
           set(row[0]) != {"-"}]
 
 
@@ -156,6 +156,29 @@ def test_lengths_trains_on_records_with_and_without_buckets(tmp_path):
   assert "1 rounds of %d steps" % input_utils.WINDOW_STEPS in result.stdout
 
 
+def test_classify_works_on_texts_padded_and_by_length(tmp_path):
+  tiny.write(tmp_path / "train.tsv", "label\ttext\n" + "".join(
+      "%d\t%s\n" % (number % 2, "今天气很好"[number % 5:]) for number in range(9)))
+  result = run(
+      tmp_path, "classify", "--data_dir=%s" % tmp_path, "--vocab_file=" +
+      tiny.write_vocab(tmp_path), "--max_seq_length=16", "--batch_size=2",
+      "--num_examples=6", "--copies=3", "--repeats=1")
+  table = rows(result)
+  names = ["float32, padded to 16", "float32, by length"]
+  processes = [row[0] for row in table[:-6]]
+  assert processes == ["1", str(len(os.sched_getaffinity(0)))][:len(processes)]
+  assert "Conversion of 27 examples (3 times the set)" in result.stdout
+  assert [row[0] for row in table[-6:]] == names * 3
+  # A pass is of 6 examples.
+  for row in table[-4:]:
+    assert float(row[1]) == pytest.approx(6e3 / float(row[2]), rel=0.1)
+  for work, count in (("step of training", input_utils.WINDOW_STEPS),
+                      ("pass of evaluation", 1), ("pass of prediction", 1)):
+    assert "a step is a %s, 1 rounds of %d:" % (work, count) in result.stdout
+  assert sorted(os.listdir(str(tmp_path))) == ["config.json", "train.tsv",
+                                               "vocab.txt"]
+
+
 def test_memory_gives_up_what_needs_too_much(tmp_path):
   arguments = ["memory", "--variants=plain", "--batch_sizes=2",
                "--lengths=12", "--max_predictions=3", "--repeats=1"]
@@ -174,6 +197,8 @@ def test_memory_gives_up_what_needs_too_much(tmp_path):
     (["train", "--batch_size=6", "--gradient_accumulation_steps=4"],
      ["batch of 6", "--gradient_accumulation_steps 4"]),
     (["train", "--precision=float8"], ["float8", "float32, bfloat16"]),
+    (["classify", "--data_dir=nowhere"],
+     ["--data_dir nowhere has no train.tsv", "prepare_demo_data.py thucnews"]),
     (["lengths", "--input_file=nowhere*"], ["no file matches nowhere*"]),
     (["memory", "--variants=plain+frugal"], ["frugal", "recompute"])])
 def test_arguments_that_cannot_work(arguments, parts):

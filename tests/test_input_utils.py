@@ -29,14 +29,14 @@ def paths(tmp_path_factory):
 
 
 def read(epochs, count, batch_size=4, num_replicas=1, start_step=0,
-         lengths=None, graph_seed=None):
+         lengths=None, graph_seed=None, within_epochs=False):
   """The keys of so many batches, a list of lists."""
   with tf.Graph().as_default(), tf.Session() as session:
     if graph_seed:
       tf.set_random_seed(graph_seed)
     dataset = input_utils.train_batches(
         epochs, lambda keys: {"keys": keys}, 5, batch_size, num_replicas,
-        start_step, lengths=lengths)
+        start_step, lengths=lengths, within_epochs=within_epochs)
     iterator = tf.data.make_initializable_iterator(dataset)
     batch = iterator.get_next()["keys"]
     session.run(iterator.initializer)
@@ -142,6 +142,65 @@ def test_windows_sort_and_lose_nothing(paths):
   assert longest[:64] != sorted(longest[:64]) and longest[:64] != longest[64:]
 
 
+# Less than a step, a step, less than a window, some windows (of 256 records).
+@pytest.mark.parametrize("num_records", [3, 4, 50, 600])
+def test_windows_within_epochs(num_records):
+  epochs = input_utils.index_epochs(num_records, 3, ONE)
+
+  def lengths(keys):
+    return tf.cast(keys * 37 % 100, tf.int32)
+
+  def read_on(start, count, batch_size=4, num_replicas=1):
+    return read(epochs, count, batch_size, num_replicas, start, lengths,
+                within_epochs=True)
+
+  num_steps = max(4, num_records) + 5
+  batches = read_on(0, num_steps)
+  seen = epochs_seen(batches, num_records)
+  assert len(seen) >= 4
+  assert all(sorted(epoch) == list(range(num_records)) for epoch in seen)
+  assert num_records < 5 or len(set(map(tuple, seen))) == len(seen)
+  for start in (1, num_steps // 2, num_steps - 2):
+    assert read_on(start, num_steps - start) == batches[start:]
+  two = read_on(0, 2 * num_steps, 2, 2)
+  assert [a + b for a, b in zip(two[::2], two[1::2])] == batches
+
+
+def test_windows_within_epochs_are_sorted_up_to_their_ends():
+  def lengths(keys):
+    return tf.cast(keys * 8, tf.int32)
+
+  # 10 records are left over for the second epoch's first step, and so on.
+  epochs = input_utils.index_epochs(16 * 20 + 10, 3, ONE)
+  batches = read(epochs, 200, 16, lengths=lengths, within_epochs=True)
+  # Of one epoch a step has neighbours only, but for what borders took away.
+  spans = [max(batch) - min(batch) for batch in batches]
+  assert sorted(spans)[len(spans) // 2] == 15
+  # The two parts of a step on a border are similar, too.
+  assert max(spans) < 60
+  assert max(batches[0]) - min(batches[0]) < 60
+  # Where the borders are is another place each time.
+  assert len({min(batches[step]) // 30 for step in range(20, 200, 20)}) > 4
+
+
+def test_records_of_one_cropped_length_are_in_any_order():
+  epochs = input_utils.index_epochs(64, 3, ONE)
+  batches = read(epochs, 20, 16, within_epochs=True,
+                 lengths=lambda keys: tf.cast(keys // 32 * 8 + 1, tf.int32))
+  assert {len({key // 32 for key in batch}) for batch in batches} == {1}
+  assert len({tuple(sorted(batch)) for batch in batches}) == 20
+
+
+def test_workers_within_epochs_take_steps_of_similar_lengths():
+  parts = [input_utils.index_epochs(640, 3, input_utils.Worker(index, 2, 1))
+           for index in (0, 1)]
+  steps = [read(part, 20, 16, within_epochs=True,
+                lengths=lambda keys: tf.cast(keys * 8, tf.int32))
+           for part in parts]
+  assert [max(step) for step in steps[0]] == [max(step) - 1
+                                              for step in steps[1]]
+
+
 def test_who_reads():
   context = types.SimpleNamespace(num_input_pipelines=2, input_pipeline_id=1,
                                   num_replicas_in_sync=8)
@@ -163,10 +222,10 @@ def test_cropping_keeps_what_is_no_padding():
         input_utils.crop(features, ["input_ids", "input_mask"]),
         input_utils.crop({"input_mask": tf.zeros([2, 40])}, ["input_mask"])])
   assert lengths.tolist() == [5, 20, 0]
-  np.testing.assert_array_equal(cropped["input_ids"], ids[:, :32])
-  np.testing.assert_array_equal(cropped["input_mask"], mask[:, :32])
+  np.testing.assert_array_equal(cropped["input_ids"], ids[:, :24])
+  np.testing.assert_array_equal(cropped["input_mask"], mask[:, :24])
   assert cropped["other"].shape == (3, 40)
-  assert empty["input_mask"].shape == (2, 16)
+  assert empty["input_mask"].shape == (2, 8)
 
 
 def test_counting(paths, tmp_path):

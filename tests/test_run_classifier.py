@@ -385,7 +385,8 @@ def test_both_inputs_go_on_in_the_middle_and_may_crop(model, tmp_path, lengths):
       for name in first:
         np.testing.assert_array_equal(first[name], second[name])
     sizes = {batch["input_ids"].shape for batch in batches}
-    assert sizes == ({(4, 16), (4, 32)} if lengths else {(4, 32)})
+    assert sizes == ({(4, 8), (4, 16), (4, 24), (4, 32)} if lengths else
+                     {(4, 32)})
     # In order, and each once, when nothing is trained.
     found = read(builder, source, False, 3)
     assert [len(batch["input_ids"]) for batch in found] == [4, 4, 1]
