@@ -449,8 +449,10 @@ def layer_distances(bert_config):
   distances, places = {}, ["head and pooler"]
   for distance, layer in enumerate(layers, start=1):
     used = [index for index, each in enumerate(scopes) if each == layer]
-    places.append("layer%s %s" % (
-        "s" * (len(used) > 1), ", ".join(str(index) for index in used)))
+    if len(used) > 2 and used[-1] - used[0] == len(used) - 1:
+      places.append("layers %d to %d" % (used[0], used[-1]))
+    else:
+      places.append("layer %s" % ", ".join(str(index) for index in used))
     for scope in layer:
       distances.setdefault("bert/encoder/%s/" % scope, distance)
   distances["bert/encoder/final_layer_norm/"] = 1
@@ -501,8 +503,9 @@ def define_flags():
       "Classify by the pooled first token; False: by the mean of all tokens.")
   flags.DEFINE_list(
       "class_weights", None,
-      "What an example counts in the training loss, by its label: a number for"
-      " each, in the labels' order, or \"balanced\": by how rare it is.")
+      "What an example counts in the training loss, by its label (multi-label:"
+      " what a label counts in each example's): a number for each, in the"
+      " labels' order, or \"balanced\": by how rare it is.")
   flags.DEFINE_float(
       "label_smoothing", 0.0,
       "Share of the training target that all labels divide among themselves.")

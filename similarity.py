@@ -183,18 +183,41 @@ def text_features(texts, max_seq_length, tokenizer):
   Raises:
     ValueError: something is neither a text nor a pair.
   """
+  return text_windows(texts, max_seq_length, tokenizer)[0]
+
+
+def text_windows(texts, max_seq_length, tokenizer, long_text="head",
+                 stride=None):
+  """What the model gets of texts where a long one may be several windows.
+
+  Args:
+    texts: list of strings, or of pairs (text_a, text_b).
+    max_seq_length: int.
+    tokenizer: FullTokenizer.
+    long_text: string, what is done to longer texts, see
+      `classifier_utils.convert_example`; so is the next one.
+    stride: int or None.
+
+  Returns:
+    (list of dicts, input name -> list of ints, without padding,
+     list of ints: the number of the text that each is of).
+
+  Raises:
+    ValueError: something is neither a text nor a pair.
+  """
   if isinstance(texts, str):
     raise ValueError("expected a list of texts, found the text %r" % texts)
-  features = []
+  features, owners = [], []
   for index, text in enumerate(texts):
     text_a, text_b = _as_pair(index, text)
-    feature = classifier_utils.convert_single_example(
+    for window in classifier_utils.convert_example(
         index, classifier_utils.InputExample("text %d" % index, text_a, text_b),
-        [], max_seq_length, tokenizer)
-    length = sum(feature.input_mask)
-    features.append({name: getattr(feature, name)[:length]
-                     for name in INPUT_NAMES})
-  return features
+        [], max_seq_length, tokenizer, long_text=long_text, stride=stride):
+      length = sum(window.input_mask)
+      features.append({name: getattr(window, name)[:length]
+                       for name in INPUT_NAMES})
+      owners.append(index)
+  return features, owners
 
 
 def _as_pair(index, text):
@@ -286,6 +309,7 @@ class Classifier(object):
     self._model_options = classifier_model.predictor_options(settings)
     self.task_type = self._model_options["task_type"]
     self.num_outputs = self._model_options["num_labels"]
+    self._long_text = _long_text(model_dir, settings)
     self.batch_size = batch_size
     self.checkpoint = None
     vocab_file = os.path.join(model_dir, checkpoint_utils.VOCAB_NAME)
@@ -329,7 +353,8 @@ class Classifier(object):
     """Predicts texts.
 
     Args:
-      texts: list of strings, or of pairs (text_a, text_b).
+      texts: list of strings, or of pairs (text_a, text_b). What is too long is
+        cut, or read in windows whose mean counts, as in the training.
 
     Returns:
       float array [number of texts, num_outputs], rows in order: probabilities
@@ -340,18 +365,20 @@ class Classifier(object):
       ValueError: something is neither a text nor a pair, or the model has
         another number of labels than classifier.json.
     """
-    features = text_features(texts, self.max_seq_length, self.tokenizer)
+    features, owners = text_windows(texts, self.max_seq_length, self.tokenizer,
+                                    **self._long_text)
     rows = run_in_batches(self._function, features, self.batch_size)
-    outputs = np.zeros([len(rows), self.num_outputs], np.float32)
-    for index, row in enumerate(rows):
+    outputs = np.zeros([len(texts), self.num_outputs], np.float32)
+    for index, row in zip(owners, rows):
       if len(row["probabilities"]) != self.num_outputs:
         raise ValueError(
             "the model gives %d probabilities, but classifier.json has %d"
             " labels%s; it is of another model" % (
                 len(row["probabilities"]), len(self.labels),
                 " and is of a regression" * (self.task_type == "regression")))
-      outputs[index] = row["probabilities"]
-    return outputs
+      outputs[index] += row["probabilities"]
+    windows = np.bincount(np.array(owners, np.int64), minlength=len(texts))
+    return (outputs / windows[:, np.newaxis]).astype(np.float32)
 
   def predict_top(self, texts, top_k):
     """Predicts texts; returns the best labels of each.
@@ -416,6 +443,16 @@ class Classifier(object):
     """Frees the session; the object cannot predict any more."""
     if hasattr(self._function, "close"):
       self._function.close()
+
+
+def _long_text(model_dir, settings):
+  """The arguments of `text_windows` that classifier.json has."""
+  long_text = settings.get("long_text", "head")
+  if long_text not in classifier_utils.LONG_TEXT_MODES:
+    raise ValueError("%s in %s has long_text %r, expected one of %s" % (
+        run_classifier.CLASSIFIER_NAME, model_dir, long_text,
+        ", ".join(classifier_utils.LONG_TEXT_MODES)))
+  return dict(long_text=long_text, stride=settings.get("long_text_stride"))
 
 
 class BertSim(object):

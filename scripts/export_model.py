@@ -16,6 +16,9 @@ Its signature serving_default takes input_ids, input_mask and segment_ids, int32
   encoder     sequence_output [batch, length, H], pooled_output [batch, H]
   masked_lm   log_probs [batch, length, V]: of every token in every place
 
+A text longer than --max_seq_length is cut before, or read in windows, as
+classifier.json says (long_text); `similarity.py` does so.
+
 Beside it stand vocab.txt, albert_config.json, export.json (lengths, casing,
 names), of a classifier classifier.json with the labels, and for --formats:
   tflite          model.tflite, float32

@@ -389,7 +389,7 @@ def train_by_estimator(folder, strategy=None, task_type="single", steps=2,
       output_dir=str(folder / "run"), save_checkpoints_steps=1000,
       keep_checkpoint_max=1, iterations_per_loop=1, num_tpu_cores=8,
       num_gpus=0, use_xla=False)
-  config = config or make_config()
+  config = config or make_config(num_hidden_layers=1)
   start = write_initial(folder, config, num_outputs(task_type))
   model_fn = classifier_model.model_fn_builder(
       config, num_outputs(task_type), start, 1e-2, 10, 0, False, False,
@@ -511,7 +511,7 @@ def test_distances_of_shared_layers():
     expected = (2 if name.startswith("bert/embeddings/") else
                 1 if name.startswith("bert/encoder/layer_shared/") else 0)
     assert distance == expected, name
-  assert places == ["head and pooler", "layers 0, 1, 2, 3, 4, 5", "embeddings"]
+  assert places == ["head and pooler", "layers 0 to 5", "embeddings"]
 
 
 def test_distances_of_layers_of_their_own():
@@ -534,12 +534,14 @@ def test_distances_of_layers_that_share_a_part():
 
 
 def test_distances_of_groups():
-  found, _ = scope_distances(layout="google", num_hidden_layers=6,
+  found, places = scope_distances(layout="google", num_hidden_layers=6,
                              num_hidden_groups=2, inner_group_num=2)
   block = ("bert/encoder/transformer/group_%d/inner_group_%d/ffn_1/"
            "intermediate/output/dense/kernel")
   assert [found[block % place] for place in ((1, 1), (1, 0), (0, 1), (0, 0))
           ] == [1, 2, 3, 4]
+  assert places[1:] == ["layer 7, 9, 11", "layer 6, 8, 10", "layer 1, 3, 5",
+                        "layer 0, 2, 4", "embeddings"]
   assert found["bert/encoder/embedding_hidden_mapping_in/kernel"] == 5
   assert found["bert/embeddings/word_embeddings"] == 5
 
@@ -576,7 +578,7 @@ def test_rates_are_logged(monkeypatch):
   lines = [line.strip() for line in lines if "learning rate" in line]
   assert lines == [
       "learning rate 0.01 of head and pooler: 4 variables, 323 parameters",
-      "learning rate 0.005 of layers 0, 1: 16 variables, 2224 parameters",
+      "learning rate 0.005 of layer 0, 1: 16 variables, 2224 parameters",
       "learning rate 0.0025 of embeddings: 6 variables, %d parameters" % (
           8 * len(tiny.TOKENS) + 8 * 16 + 2 * 16 + 32 * 16 + 32)]
 
@@ -771,7 +773,8 @@ def test_all_options_together_stay_finite(precision):
 def test_two_replicas_with_dropout(tmp_path):
   """R-Drop and FGM where each replica draws dropout of its own."""
   steps, weights = train_by_estimator(
-      tmp_path, two_devices(), steps=2, config=make_config(**DROPOUT),
+      tmp_path, two_devices(), steps=2,
+      config=make_config(num_hidden_layers=1, **DROPOUT),
       head=Head(rdrop_alpha=1.0, fgm_epsilon=0.5),
       gradient_accumulation_steps=2, layerwise_lr_decay=0.9)
   assert all(np.isfinite(step["loss"]) for step in steps)

@@ -349,6 +349,47 @@ def test_the_command_of_the_other_types(other_type):
                  " --model_dir %s is of a regression" % folder)
 
 
+# ------------------------------------------------------------------ long texts
+
+
+LONG = "今天天气很好我们去公园玩他在写信她看书吗你在哪"  # 23 characters
+
+
+def test_a_long_text_is_the_mean_of_its_windows(tmp_path):
+  write_model(tmp_path, settings={"long_text": "sliding",
+                                  "long_text_stride": 6})
+  classifier = similarity.Classifier(str(tmp_path), batch_size=2)
+  texts = ["好", LONG, ("今天", LONG), "我"]
+  # Room for 14 characters, of a pair for 13.
+  windows = [LONG[:14], LONG[6:20], LONG[9:]]
+  pairs = [("今天", LONG[begin:begin + 11]) for begin in (0, 6, 12)]
+  found = classifier.predict(texts)
+  np.testing.assert_allclose(found[1], classifier.predict(windows).mean(axis=0),
+                             atol=1e-6)
+  np.testing.assert_allclose(found[2], classifier.predict(pairs).mean(axis=0),
+                             atol=1e-6)
+  np.testing.assert_allclose(found[[0, 3]], classifier.predict(["好", "我"]),
+                             atol=1e-6)
+  np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-5)
+  assert np.abs(classifier.predict(windows)[0] - found[1]).max() > 1e-3
+  assert classifier.predict([]).shape == (0, 3)
+
+
+def test_a_long_text_by_its_ends(tmp_path):
+  write_model(tmp_path, settings={"long_text": "head_tail"})
+  classifier = similarity.Classifier(str(tmp_path))
+  np.testing.assert_allclose(
+      classifier.predict([LONG]), classifier.predict([LONG[:4] + LONG[-10:]]),
+      atol=1e-6)
+
+
+def test_another_way_of_long_texts(tmp_path):
+  write_model(tmp_path, settings={"long_text": "middle"})
+  with pytest.raises(ValueError, match="classifier.json in .* has long_text"
+                     " 'middle', expected one of head, head_tail, sliding"):
+    similarity.Classifier(str(tmp_path))
+
+
 # --------------------------------------------------------------------- batches
 
 
