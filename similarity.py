@@ -183,18 +183,42 @@ def text_features(texts, max_seq_length, tokenizer):
   Raises:
     ValueError: something is neither a text nor a pair.
   """
+  return text_windows(texts, max_seq_length, tokenizer)[0]
+
+
+def text_windows(texts, max_seq_length, tokenizer, long_text="head",
+                 stride=None):
+  """What the model gets of each text, or of each window of a long one.
+
+  Args:
+    texts: list of strings, or of pairs (text_a, text_b).
+    max_seq_length: int.
+    tokenizer: FullTokenizer.
+    long_text: string, as `classifier_utils.convert_example` has it; so is the
+      next.
+    stride: int or None.
+
+  Returns:
+    (list of dicts, input name -> list of ints without padding; list of as many
+    ints, the number of the text that each is of).
+
+  Raises:
+    ValueError: something is neither a text nor a pair.
+  """
   if isinstance(texts, str):
     raise ValueError("expected a list of texts, found the text %r" % texts)
-  features = []
+  features, numbers = [], []
   for index, text in enumerate(texts):
     text_a, text_b = _as_pair(index, text)
-    feature = classifier_utils.convert_single_example(
+    windows = classifier_utils.convert_example(
         index, classifier_utils.InputExample("text %d" % index, text_a, text_b),
-        [], max_seq_length, tokenizer)
-    length = sum(feature.input_mask)
-    features.append({name: getattr(feature, name)[:length]
-                     for name in INPUT_NAMES})
-  return features
+        [], max_seq_length, tokenizer, long_text=long_text, stride=stride)
+    for window in windows:
+      length = sum(window.input_mask)
+      features.append({name: getattr(window, name)[:length]
+                       for name in INPUT_NAMES})
+      numbers.append(index)
+  return features, numbers
 
 
 def _as_pair(index, text):
@@ -258,9 +282,10 @@ class Classifier(object):
   """A trained classifier in memory; may be used from several threads.
 
   `checkpoint` is the path of the weights, None where they are a SavedModel's;
-  `labels` (none of a regression), `max_seq_length` and `task_type` ("single",
-  "multi" or "regression") are those of the training, `num_outputs` is how many
-  numbers it gives for a text.
+  `labels` (none of a regression), `max_seq_length`, `task_type` ("single",
+  "multi" or "regression"), `long_text` and `long_text_stride` (what becomes of
+  longer texts) are those of the training, `num_outputs` is how many numbers it
+  gives for a text.
   """
 
   def __init__(self, model_dir, checkpoint=None, batch_size=32, function=None):
@@ -283,6 +308,9 @@ class Classifier(object):
     settings = run_classifier.read_classifier(model_dir)
     self.labels = settings["labels"]
     self.max_seq_length = settings["max_seq_length"]
+    # Files of earlier versions do not say it: they cut the end off.
+    self.long_text = settings.get("long_text", "head")
+    self.long_text_stride = settings.get("long_text_stride")
     self._model_options = classifier_model.predictor_options(settings)
     self.task_type = self._model_options["task_type"]
     self.num_outputs = self._model_options["num_labels"]
@@ -340,18 +368,21 @@ class Classifier(object):
       ValueError: something is neither a text nor a pair, or the model has
         another number of labels than classifier.json.
     """
-    features = text_features(texts, self.max_seq_length, self.tokenizer)
+    features, numbers = text_windows(
+        texts, self.max_seq_length, self.tokenizer, self.long_text,
+        self.long_text_stride)
     rows = run_in_batches(self._function, features, self.batch_size)
-    outputs = np.zeros([len(rows), self.num_outputs], np.float32)
-    for index, row in enumerate(rows):
+    sums = np.zeros([len(texts), self.num_outputs])
+    for number, row in zip(numbers, rows):
       if len(row["probabilities"]) != self.num_outputs:
         raise ValueError(
             "the model gives %d probabilities, but classifier.json has %d"
             " labels%s; it is of another model" % (
                 len(row["probabilities"]), len(self.labels),
                 " and is of a regression" * (self.task_type == "regression")))
-      outputs[index] = row["probabilities"]
-    return outputs
+      sums[number] += row["probabilities"]
+    counts = np.bincount(np.array(numbers, np.int64), minlength=len(texts))
+    return (sums / counts[:, np.newaxis]).astype(np.float32)
 
   def predict_top(self, texts, top_k):
     """Predicts texts; returns the best labels of each.
