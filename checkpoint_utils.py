@@ -404,6 +404,24 @@ def _config_difference(bert_config, folder, keys):
   return None
 
 
+def check_plain_path(flag, path):
+  """Raises a ValueError where TensorFlow would not find a path's checkpoints.
+
+  It looks for them with a pattern, in which some characters mean something
+  else: what is saved in such a folder is not found again.
+
+  Args:
+    flag: string, its name, for the message.
+    path: string or None.
+  """
+  for character in "[*?\\":
+    if character in (path or ""):
+      raise ValueError(
+          "--%s %s has a %s, which TensorFlow takes for a part of a pattern when"
+          " it looks for checkpoints; give a path without any of [ * ? \\" % (
+              flag, path, character))
+
+
 def check_init_checkpoint(init_checkpoint):
   """Returns the checkpoint's prefix; a folder stands for its latest.
 
@@ -412,6 +430,7 @@ def check_init_checkpoint(init_checkpoint):
   """
   if not init_checkpoint:
     return None
+  check_plain_path("init_checkpoint", init_checkpoint)
   if tf.gfile.IsDirectory(init_checkpoint):
     latest = tf.train.latest_checkpoint(init_checkpoint)
     if latest is None:

@@ -18,6 +18,7 @@ and CPU.
 
 import collections
 import json
+import math
 import os
 import sys
 
@@ -124,6 +125,7 @@ class ClassifierRun(object):
         {"output_dir": options.output_dir,
          "init_checkpoint": options.init_checkpoint})
     estimator_utils.check_devices(options)
+    checkpoint_utils.check_plain_path("output_dir", options.output_dir)
     self.init_checkpoint = checkpoint_utils.check_init_checkpoint(
         options.init_checkpoint)
 
@@ -384,6 +386,11 @@ def _check_modes(options):
           options.do_export):
     raise ValueError("at least one of --do_train, --do_eval, --do_predict"
                      " and --do_export must be given")
+  for name in ("num_train_epochs", "warmup_proportion"):
+    # Not a number is in no bounds, and in all.
+    if not math.isfinite(getattr(options, name)):
+      raise ValueError("--%s is %s, expected a number" % (
+          name, getattr(options, name)))
   several = [text for text, number in (
       ("--num_seeds %d" % options.num_seeds, options.num_seeds),
       ("--learning_rate with %d rates" % len(options.learning_rate),

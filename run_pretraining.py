@@ -830,6 +830,7 @@ def _check_flags():
        "eval_input_file": FLAGS.eval_input_file,
        "init_checkpoint": FLAGS.init_checkpoint})
   estimator_utils.check_devices(FLAGS)
+  checkpoint_utils.check_plain_path("output_dir", FLAGS.output_dir)
   FLAGS.init_checkpoint = checkpoint_utils.check_init_checkpoint(
       FLAGS.init_checkpoint)
   checkpoint_utils.check_init_config(

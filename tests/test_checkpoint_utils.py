@@ -569,6 +569,20 @@ def test_a_spoilt_checkpoint_is_not_started_from(tmp_path):
     checkpoint_utils.check_init_checkpoint(prefix)
 
 
+@pytest.mark.parametrize("name", ["run[1]", "run*", "a?", "a\\b"])
+def test_a_path_that_is_a_pattern_is_refused(tmp_path, name):
+  folder = tmp_path / name
+  folder.mkdir()
+  prefix = save_variables(folder, weights=[1.0])
+  with pytest.raises(ValueError, match=r"--init_checkpoint .* has a [\[*?\\], "
+                     "which TensorFlow takes for a part of a pattern"):
+    checkpoint_utils.check_init_checkpoint(prefix)
+  with pytest.raises(ValueError, match="--output_dir .*without any of"):
+    checkpoint_utils.check_plain_path("output_dir", str(folder))
+  for plain in (None, "", "gs://bucket/run-1 (new)]", str(tmp_path)):
+    checkpoint_utils.check_plain_path("output_dir", plain)
+
+
 def test_a_folder_may_be_moved(tmp_path):
   (tmp_path / "old").mkdir()
   prefix = save_variables(tmp_path / "old", weights=[1.0])

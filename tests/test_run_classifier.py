@@ -282,11 +282,21 @@ def test_a_folder_of_another_task(trained, model, tmp_path):
     (["--do_train"], {"data_dir": "nowhere"}, ["nowhere", "train.txt"]),
     (["--do_train"], {"max_seq_length": 33}, ["max_position_embeddings 32"]),
     (["--do_train"], {"num_train_epoch": 3}, ["num_train_epoch"]),
+    (["--do_train"], {"num_train_epochs": "nan"},
+     ["--num_train_epochs is nan, expected a number"]),
     (["--do_eval"], {}, ["train first"])])
 def test_flags_that_cannot_work(model, tmp_path, switches, flags, parts):
   write_lcqmc(tmp_path)
   tiny.assert_fails(
       run(model, tmp_path, tmp_path / "output", *switches, **flags), *parts)
+
+
+def test_an_output_folder_that_is_a_pattern(model, tmp_path):
+  write_lcqmc(tmp_path)
+  tiny.assert_fails(
+      run(model, tmp_path, tmp_path / "run[1]", "--do_train", "--do_eval"),
+      "--output_dir", "run[1] has a [", "without any of")
+  assert not (tmp_path / "run[1]").exists()
 
 
 def test_vocabulary_and_config_of_different_sizes(model, tmp_path):

@@ -150,6 +150,12 @@ def test_empty_files_and_patterns_without_files(folder, tmp_path):
   assert not (tmp_path / "out").exists()
 
 
+def test_an_output_folder_that_is_a_pattern(folder, tmp_path):
+  tiny.assert_fails(run(folder, tmp_path / "out[1]", "--do_train"),
+                    "--output_dir", "out[1] has a [", "without any of")
+  assert not (tmp_path / "out[1]").exists()
+
+
 def test_records_of_another_number_of_predictions(folder, tmp_path):
   tiny.assert_fails(
       run(folder, tmp_path / "out", "--do_train", max_predictions_per_seq=7),

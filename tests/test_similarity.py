@@ -543,3 +543,36 @@ def test_what_the_command_says(trained, tmp_path):
                    output_file=output_file),
                "standard input, line 2 is not UTF-8")
   assert os.listdir(str(tmp_path)) == []
+
+
+# ----------------------------------------------------------------- long texts
+
+
+def test_long_texts_are_answered_as_in_training(tmp_path):
+  write_model(tmp_path)
+  of_head = similarity.Classifier(str(tmp_path), batch_size=2)
+  settings = run_classifier.read_classifier(str(tmp_path))
+
+  def trained_with(**changes):
+    tiny.write(tmp_path / "classifier.json", json.dumps(dict(settings,
+                                                             **changes)))
+    return similarity.Classifier(str(tmp_path), batch_size=2)
+
+  text = "".join(tiny.TOKENS[5:])[:20]  # of which 14 fit
+  pair = text, "好天"  # 13
+  # The first quarter of what fits and the last three.
+  np.testing.assert_allclose(
+      trained_with(long_text="head_tail").predict([text, "好", pair]),
+      of_head.predict([text[:4] + text[-10:], "好",
+                       (text[:3] + text[-8:], "好天")]), atol=1e-6)
+  windows = [text[0:14], text[4:18], text[6:20]]
+  pairs = [(text[begin:begin + 11], "好天") for begin in (0, 4, 8, 9)]
+  of_windows = of_head.predict(windows + pairs)
+  sliding = trained_with(long_text="sliding", long_text_stride=4)
+  found = sliding.predict([pair, "好", text])
+  np.testing.assert_allclose(
+      found, [of_windows[3:].mean(axis=0), of_head.predict(["好"])[0],
+              of_windows[:3].mean(axis=0)], atol=1e-6)
+  # A test that cuts off the end would tell.
+  assert np.abs(found[2] - of_windows[0]).max() > 1e-3
+  assert sliding.predict([]).shape == (0, 3)
