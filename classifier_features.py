@@ -168,7 +168,7 @@ def _read_index(path):
       index = json.loads(reader.read())
     except ValueError:  # the disk was full, or somebody copied a part
       return None
-  return index if index["bytes"] == tf.gfile.Stat(path).length else None
+  return index if index.get("bytes") == tf.gfile.Stat(path).length else None
 
 
 def _log_examples(examples, settings, tokenizer):
