@@ -163,6 +163,30 @@ def trained_flags(folder, options):
                          if name in values and not options[name].present})
 
 
+def adopt_inputs(options, stored):
+  """Sets the flags of how texts become inputs to those of the training.
+
+  For a command that does not train; what stands on the command line stays.
+
+  Args:
+    options: absl's FLAGS, or an object with the flags as attributes, in which
+      nothing tells what is given: it stays as it is.
+    stored: dict of `read_classifier`, or None.
+  """
+  if not stored or options.do_train or not isinstance(options,
+                                                      flags.FlagValues):
+    return
+  names = ["max_seq_length"]
+  if not options["long_text"].present:
+    names += ["long_text", "long_text_stride"]
+  for name in names:
+    value = stored.get(name, getattr(options, name))
+    if options[name].present or value == getattr(options, name):
+      continue
+    tf.logging.info("--%s is %s, as in the training", name, value)
+    setattr(options, name, value)
+
+
 def flag_values(options):
   """The flags of this project with their values, as a dict."""
   if not isinstance(options, flags.FlagValues):

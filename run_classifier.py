@@ -91,12 +91,13 @@ class ClassifierRun(object):
     self.options = options
     _check_modes(options)
     input_utils.check_bucket_flags(options)
+    self._stored = classifier_protocol.stored_classifier(options.output_dir)
+    classifier_protocol.adopt_inputs(options, self._stored)
     classifier_features.check_flags(options)
     self.export_dir = options.export_dir or os.path.join(options.output_dir,
                                                          EXPORT_FOLDER)
     if options.do_export:
       _export_model().check_export_dir(self.export_dir)
-    self._stored = classifier_protocol.stored_classifier(options.output_dir)
     self._read_config()
     self._read_vocab()
     self._read_task()
@@ -792,7 +793,8 @@ def define_flags():
     flags.adopt_module_key_flags(module)  # so that --help has them
   flags.DEFINE_string("task_name", None, "Task: %s." % ", ".join(
       sorted(classifier_utils.TASKS)))
-  flags.DEFINE_string("data_dir", None, "Folder with the task's files.")
+  flags.DEFINE_string("data_dir", None,
+                      "Folder, or zip file, with the task's files.")
   flags.DEFINE_string("vocab_file", None, "Vocabulary of the model.")
   flags.DEFINE_string(
       "text_a_column", None,
@@ -816,7 +818,8 @@ def define_flags():
   flags.DEFINE_bool("do_lower_case", True,
                     "Whether to lower-case the text; False for cased models.")
   flags.DEFINE_integer("max_seq_length", 128,
-                       "Longest sequence; longer texts are truncated.",
+                       "Longest sequence; longer texts: see --long_text. A run"
+                       " that does not train has both from the one that did.",
                        lower_bound=5)
   flags.DEFINE_bool("do_train", False, "Whether to train.")
   flags.DEFINE_bool("do_eval", False,

@@ -181,6 +181,30 @@ def test_flags_of_a_training(folder):
       "rate": 1.0, "length": 2.0, "do_train": True}
 
 
+def test_texts_become_inputs_as_in_the_training():
+  stored = {"max_seq_length": 32, "long_text": "sliding", "long_text_stride": 4}
+
+  def adopted(stored, *arguments):
+    values = flags.FlagValues()
+    flags.DEFINE_integer("max_seq_length", 128, "", flag_values=values)
+    flags.DEFINE_string("long_text", "head", "", flag_values=values)
+    flags.DEFINE_integer("long_text_stride", None, "", flag_values=values)
+    flags.DEFINE_bool("do_train", False, "", flag_values=values)
+    values(("script",) + arguments)
+    protocol.adopt_inputs(values, stored)
+    return values.max_seq_length, values.long_text, values.long_text_stride
+
+  assert adopted(stored) == (32, "sliding", 4)
+  # What is given stays; another way with long texts has another stride.
+  assert adopted(stored, "--max_seq_length=128") == (128, "sliding", 4)
+  assert adopted(stored, "--long_text_stride=9") == (32, "sliding", 9)
+  assert adopted(stored, "--long_text=head") == (32, "head", None)
+  assert adopted(stored, "--do_train") == (128, "head", None)
+  # A folder of an earlier version, and a new one.
+  assert adopted({"max_seq_length": 64}) == (64, "head", None)
+  assert adopted(None) == (128, "head", None)
+
+
 def test_the_best_folder_is_left_to_another_run(folder):
   trials = plan(folder, seeds=[1, 2])
   for trial in trials:
