@@ -576,13 +576,13 @@ def submission_files(entries):
           if entry.results is not None and entry.results.get("submission")]
 
 
-def check_data(task_name, data_dir, variant=None):
+def check_data(task_name, data_dir, **options):
   """Reads all of a task's files, as training and prediction will.
 
   Args:
     task_name: string, a name of `TASKS`.
     data_dir: path of its folder or zip file.
-    variant: string or None.
+    **options: as `classifier_utils.get_processor` has them.
 
   Returns:
     dict from split to the number of rows.
@@ -591,7 +591,7 @@ def check_data(task_name, data_dir, variant=None):
     MissingDataError: a file is not there.
     DataError: a file that cannot be used; the message has file and line.
   """
-  processor = classifier_utils.get_processor(task_name, variant=variant)
+  processor = classifier_utils.get_processor(task_name, **options)
   for split in classifier_tasks.SPLITS:
     examples = processor.get_examples(data_dir, split)
     if split == "test" and processor.task.submission:
@@ -616,8 +616,14 @@ def _state(kind):
   return read
 
 
+# How files are read, of the flags of run_classifier.py.
+_READER_FLAGS = ("variant", "task_type", "text_a_column", "text_b_column",
+                 "label_column")
+
+
 def _check(args):
-  sizes = check_data(args.task, args.data_dir, args.variant)
+  sizes = check_data(args.task, args.data_dir, **{
+      name: getattr(args, name) for name in _READER_FLAGS})
   sys.stdout.write("%s: %s rows\n" % (args.task, ", ".join(
       "%s %d" % (split, sizes[split]) for split in classifier_tasks.SPLITS)))
 
@@ -651,7 +657,8 @@ def parse_arguments(argv):
   command.add_argument("task", help="name as in --task_name")
   command.add_argument("--data_dir", required=True,
                        help="folder or zip file with the task's files")
-  command.add_argument("--variant", help="as for run_classifier.py")
+  for name in _READER_FLAGS:
+    command.add_argument("--" + name, help="as for run_classifier.py")
   command = commands.add_parser(
       "table", allow_abbrev=False, help="one Markdown table of many runs")
   command.set_defaults(run=_table)

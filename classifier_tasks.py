@@ -728,6 +728,9 @@ def _read_jsonl(task, layout, path, split, counts):
     except json.JSONDecodeError as error:
       raise row.error("not JSON at character %d (%s), expected one object a "
                       "line" % (error.colno, error.msg)) from error
+    except RecursionError as error:
+      raise row.error("JSON nested too deep, expected one object a line of "
+                      "texts and labels") from error
     if not isinstance(values, dict):
       raise row.error("found a JSON %s, expected one object a line" %
                       type(values).__name__)

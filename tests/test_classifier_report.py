@@ -488,6 +488,19 @@ def test_check(tmp_path):
   assert "the id 1 is that of 2 examples" in result.stderr
 
 
+def test_check_of_ones_own_columns(tmp_path):
+  for split in ("train", "dev", "test"):
+    tiny.write(tmp_path / (split + ".tsv"), "甲\t体育,财经\n乙\t\n")
+  arguments = ["check", "tsv", "--data_dir=%s" % tmp_path, "--text_a_column=0",
+               "--label_column=1"]
+  result = command(*(arguments + ["--task_type=multi"]))
+  assert (result.returncode, result.stdout) == (
+      0, "tsv: train 2, dev 2, test 2 rows\n")
+  result = command(*arguments)
+  assert result.returncode == cr.FAILED
+  assert "train.tsv: line 2: 1 is empty, expected a label" in result.stderr
+
+
 def test_as_a_script_without_tensorflow(tmp_path):
   """In a terminal that knows ASCII only, in an environment without TensorFlow."""
   (tmp_path / "tensorflow").mkdir()

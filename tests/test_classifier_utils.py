@@ -274,6 +274,7 @@ def test_missing_key(tmp_path):
 @pytest.mark.parametrize("line, problem", [
     ("{'sentence': '甲'}", "line 3: not JSON at character 2"),
     ("[1]", "line 3: found a JSON list, expected one object a line"),
+    ("[" * 100000, "line 3: JSON nested too deep, expected one object a line"),
 ])
 def test_malformed_json(tmp_path, line, problem):
   path = write(tmp_path, "train.json",
