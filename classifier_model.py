@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 
 import bert_utils
 import checkpoint_utils
+import classifier_tasks
 import estimator_utils
 import modeling
 from modeling import layer_norm
@@ -556,6 +557,15 @@ def head_from_options(options, label_list, label_counts=None,
   Raises:
     ValueError: a value is out of range, or does not fit the rest.
   """
+  _check_options(options, task_type)
+  return Head(options.use_pooled_output,
+              _class_weights(options.class_weights, label_list, label_counts),
+              options.label_smoothing, options.rdrop_alpha,
+              options.fgm_epsilon)
+
+
+def _check_options(options, task_type):
+  """Raises the ValueErrors of `head_from_options`, but those of weights."""
   for name, value, fits, wanted in (
       ("label_smoothing", options.label_smoothing,
        0 <= options.label_smoothing < 1, "a number from 0 on and below 1"),
@@ -584,10 +594,6 @@ def head_from_options(options, label_list, label_counts=None,
       raise ValueError(
           "--layerwise_lr_decay is for the layers that --freeze_encoder does not"
           " train; leave one of them out")
-  return Head(options.use_pooled_output,
-              _class_weights(options.class_weights, label_list, label_counts),
-              options.label_smoothing, options.rdrop_alpha,
-              options.fgm_epsilon)
 
 
 def _class_weights(values, label_list, label_counts):
@@ -606,7 +612,8 @@ def _class_weights(values, label_list, label_counts):
     if absent:
       raise ValueError(
           "--class_weights=balanced: no training example has the label %s; give"
-          " the weights as %d numbers" % (", ".join(absent), len(label_list)))
+          " the weights as %d numbers" % (
+              classifier_tasks.join_words(absent), len(label_list)))
     total = float(sum(label_counts))
     return tuple(total / (len(label_list) * count) for count in label_counts)
   try:
@@ -619,7 +626,8 @@ def _class_weights(values, label_list, label_counts):
         " \"balanced\", found \"%s\"" % ",".join(map(str, values)))
   if len(weights) != len(label_list):
     raise ValueError(
-        "--class_weights has %d numbers, but the task has %d labels: give one"
-        " for each of %s, in this order" % (
-            len(weights), len(label_list), ", ".join(label_list)))
+        "--class_weights has %d numbers, but the task has %d labels; give one"
+        " for each, in their order: %s" % (
+            len(weights), len(label_list),
+            classifier_tasks.join_words(label_list)))
   return weights

@@ -841,8 +841,8 @@ def test_a_head_of_options():
     (dict(class_weights=["1", "0"]), "must be numbers above 0"),
     (dict(class_weights=["1", "inf"]), "must be numbers above 0"),
     (dict(class_weights=["1", "2", "3"]),
-     "--class_weights has 3 numbers, but the task has 2 labels: give one for"
-     " each of a, b, in this order"),
+     "--class_weights has 3 numbers, but the task has 2 labels; give one for"
+     " each, in their order: a and b"),
     (dict(class_weights=["balanced"]), "no training example has the label b;"),
     (dict(label_smoothing=1.0),
      "--label_smoothing must be a number from 0 on and below 1, found 1.0"),
