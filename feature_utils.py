@@ -17,6 +17,7 @@ import collections
 import contextlib
 import fcntl
 import io
+import itertools
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -137,18 +138,28 @@ def _convert_chunk(settings, tokenizer, begin, fields):
   batch = feature_batch(features, settings.task_type)
   content, _ = tfrecord_utils.serialize_batch(batch)
   return Chunk(content, np.array(numbers, np.int64),
-               batch.input_mask.sum(axis=1))
+               batch.input_mask.sum(axis=1, dtype=np.int64))
 
 
 def feature_batch(features, task_type):
   """A list of InputFeatures, one or more, as a FeatureBatch."""
-  columns = {name: np.array([getattr(feature, name) for feature in features])
-             for name in ("input_ids", "input_mask", "segment_ids")}
+  shape = [len(features), len(features[0].input_ids)]
+
+  def bits(name):
+    # Four times as fast as np.array; np.fromiter is twice as fast.
+    return np.frombuffer(b"".join(bytes(getattr(feature, name))
+                                  for feature in features),
+                         np.uint8).reshape(shape)
+
   return FeatureBatch(
+      input_ids=np.fromiter(
+          itertools.chain.from_iterable(f.input_ids for f in features),
+          np.int32, shape[0] * shape[1]).reshape(shape),
+      input_mask=bits("input_mask"), segment_ids=bits("segment_ids"),
       is_real_example=np.array([int(f.is_real_example) for f in features]),
       label_ids=np.array(
           [f.label_id for f in features],
-          np.float32 if task_type == "regression" else np.int64), **columns)
+          np.float32 if task_type == "regression" else np.int64))
 
 
 class _Progress(object):
