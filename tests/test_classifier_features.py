@@ -788,7 +788,7 @@ def test_flags_and_their_defaults():
 def test_examples_are_logged(tokenizer, tmp_path, caplog):
   examples = [cu.InputExample("dev-7", "今天好", "我", "b"),
               cu.InputExample("dev-8", "好" * 30, None, "a")]
-  with caplog.at_level(logging.INFO):
+  with caplog.at_level(logging.INFO, logger="tensorflow"):
     cf.convert_split(examples, ["a", "b"], make_options(long_text="sliding"),
                      str(tmp_path), "dev", tokenizer)
   lines = [record.getMessage() for record in caplog.records]

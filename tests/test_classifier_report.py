@@ -84,7 +84,7 @@ def test_results_json_has_all_and_the_published_figures(tmp_path):
 
 def test_what_is_written(tmp_path, without_matplotlib, caplog):
   tiny.write(tmp_path / "confusion_matrix.png", "of an earlier run")
-  with caplog.at_level(logging.INFO):
+  with caplog.at_level(logging.INFO, logger="absl"):
     written = cr.write_report(str(tmp_path), make_results(),
                               ct.get_task("tnews"))
   names = ["results.md", "confusion_matrix.txt", "results.json"]

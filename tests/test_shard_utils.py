@@ -319,7 +319,7 @@ def test_what_other_runs_left(tmp_path, job, caplog):
                                           for name in names])
     with left:
       pass
-  with caplog.at_level("INFO"):
+  with caplog.at_level("INFO", logger="absl"):
     write(tmp_path, job, make_documents())
   assert "run for x ... y that did not end" in caplog.text
   assert ".z.work is of a run for some of these files" in caplog.text
