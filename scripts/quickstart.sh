@@ -62,6 +62,7 @@ step pretraining "$PYTHON" "$ROOT/run_pretraining.py" --do_train --do_eval \
   --eval_batch_size=32 --optimizer=adamw --learning_rate=3e-4 \
   --num_train_steps=200 --num_warmup_steps=20 --log_steps=50 \
   --save_checkpoints_steps=200
+# So few texts are better mixed than sorted by length.
 step finetuning "$PYTHON" "$ROOT/run_classifier.py" --task_name=tsv \
   --data_dir="$ROOT/data/sample_classification" --do_train --do_eval \
   --do_predict --vocab_file="$VOCAB" --bert_config_file="$CONFIG" \
@@ -69,7 +70,7 @@ step finetuning "$PYTHON" "$ROOT/run_classifier.py" --task_name=tsv \
   --output_dir="$OUTPUT_DIR/classifier" --max_seq_length=32 \
   --train_batch_size=16 --eval_batch_size=64 --predict_batch_size=64 \
   --learning_rate=5e-4 --num_train_epochs=12 --save_checkpoints_steps=60 \
-  --log_steps=20
+  --log_steps=20 --bucket_by_length=false
 step predictions "$PYTHON" "$ROOT/similarity.py" \
   --model_dir="$OUTPUT_DIR/classifier" \
   "主队在加时赛打进一球赢得冠军" "央行下调利率后股市上涨" \
