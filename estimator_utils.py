@@ -684,7 +684,9 @@ def compiles_gelu(options):
   Returns:
     bool.
   """
-  return (HAS_JIT and options.use_xla in (None, True) and
+  # A loop of TensorFlow 1's kind, over micro-batches, cannot call functions.
+  return (HAS_JIT and tf.control_flow_v2_enabled() and
+          options.use_xla in (None, True) and
           not options.use_tpu and not list_gpus())
 
 

@@ -350,7 +350,8 @@ class BertModel(object):
         time. Needs gradients by `tf.gradients`, in a graph.
       compile_gelu: bool; in training, have XLA make one loop of the ops of
         the activation gelu. For CPUs: faster, and the first step of each
-        shape takes a moment longer. Needs TensorFlow 2.
+        shape takes a moment longer. Needs TensorFlow 2, and in a
+        `tf.while_loop` its control flow (`tf.enable_control_flow_v2`).
 
     Raises:
       ValueError: the config is invalid, a tensor has another rank than 2, or

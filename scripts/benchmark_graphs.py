@@ -460,7 +460,9 @@ def main():
 
   if spec["is_peer"]:
     install_stand_in()
-  tf.disable_v2_behavior()
+    tf.disable_v2_behavior()
+  # Variables and loops are those that this project's runners have.
+  tf.disable_eager_execution()
   tf.logging.set_verbosity(tf.logging.ERROR)
   try:
     run_step = build(spec)

@@ -234,6 +234,13 @@ def test_on_a_cpu_xla_compiles_the_activation_only(use_xla):
       estimator_utils.HAS_JIT and use_xla is not False)
 
 
+def test_loops_of_version_1_call_no_compiled_functions(monkeypatch, gpus):
+  assert estimator_utils.compiles_gelu(options(use_xla=None)) is (
+      estimator_utils.HAS_JIT)
+  monkeypatch.setattr(tf, "control_flow_v2_enabled", lambda: False)
+  assert not estimator_utils.compiles_gelu(options(use_xla=None))
+
+
 def test_on_a_gpu_xla_compiles_all_where_it_is_asked_to(gpus):
   gpus(1)
   for use_xla, level in ((True, tf.OptimizerOptions.ON_1),
