@@ -40,7 +40,8 @@ import tokenization
 # A second of work in characters, with what an example takes beside its text.
 # With less, workers would take longer to start than they save.
 _SMALL_CHARACTERS, _EXAMPLE_CHARACTERS = 2000000, 80
-_CHUNK_EXAMPLES = 256
+# A chunk ends at either; of long texts there may be many windows.
+_CHUNK_EXAMPLES, _CHUNK_CHARACTERS = 256, 200000
 # Chunks that wait for one before them to be written, for each worker.
 _CHUNKS_AHEAD = 4
 _PROGRESS_SECONDS = 5.0
@@ -89,7 +90,7 @@ def convert(examples, settings, tokenizer, num_workers=1, name="examples"):
     DataError: see `classifier_utils.convert_single_example`.
     WorkerError: a worker died.
   """
-  num_workers = min(num_workers, -(-len(examples) // _CHUNK_EXAMPLES))
+  num_workers = min(num_workers, len(examples))
   if (num_workers < 2 or _is_small(examples) or not sys.executable or
       type(tokenizer) is not tokenization.FullTokenizer):
     chunks = (_convert_chunk(settings, tokenizer, *chunk)
@@ -106,22 +107,32 @@ def convert(examples, settings, tokenizer, num_workers=1, name="examples"):
 def _is_small(examples):
   size = 0
   for example in examples:
-    size += _EXAMPLE_CHARACTERS
-    if not isinstance(example, classifier_utils.PaddingInputExample):
-      size += len(example.text_a) + len(example.text_b or "")
+    size += _EXAMPLE_CHARACTERS + _characters(example)
     if size >= _SMALL_CHARACTERS:
       return False
   return True
 
 
+def _characters(example):
+  if isinstance(example, classifier_utils.PaddingInputExample):
+    return 0
+  return len(example.text_a) + len(example.text_b or "")
+
+
 def _cut(examples):
   """Yields (number of the first example, list of (guid, a, b, label))."""
-  for begin in range(0, len(examples), _CHUNK_EXAMPLES):
+  begin, fields, size = 0, [], 0
+  for number, example in enumerate(examples):
     # Not the objects: their class may be one that a worker cannot import.
-    yield begin, [
+    fields.append(
         None if isinstance(example, classifier_utils.PaddingInputExample) else
-        (example.guid, example.text_a, example.text_b, example.label)
-        for example in examples[begin:begin + _CHUNK_EXAMPLES]]
+        (example.guid, example.text_a, example.text_b, example.label))
+    size += _characters(example)
+    if len(fields) == _CHUNK_EXAMPLES or size >= _CHUNK_CHARACTERS:
+      yield begin, fields
+      begin, fields, size = number + 1, [], 0
+  if fields:
+    yield begin, fields
 
 
 def _convert_chunk(settings, tokenizer, begin, fields):

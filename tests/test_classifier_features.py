@@ -308,10 +308,13 @@ def test_few_examples_need_no_workers(tokenizer, pools):
   assert len(list(feature_utils.convert(make_examples(600), settings_of(),
                                         tokenizer, num_workers=2))) == 3
   assert pools == []
-  # A long text counts as many short ones.
-  examples = [cu.InputExample("x", "好" * 10000)] * 300
-  list(feature_utils.convert(examples, settings_of(), tokenizer, 2))
+  # A long text counts as many short ones, and 20 of these are a chunk.
+  examples = [cu.InputExample("x", "好" * 10000)] * 210
+  chunks = list(feature_utils.convert(examples, settings_of(), tokenizer, 2))
   assert len(pools) == 1
+  assert [len(chunk.examples) for chunk in chunks] == [20] * 10 + [10]
+  assert np.concatenate([chunk.examples for chunk in chunks]).tolist() == list(
+      range(210))
 
 
 def test_a_tokenizer_of_the_users_own_stays_in_this_process(tokenizer, pools,
