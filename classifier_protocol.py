@@ -277,20 +277,20 @@ def write_json(path, value):
 
 def read_classifier(folder):
   """What `write_classifier` wrote: task_name, labels, lengths, casing."""
-  path = os.path.join(folder, CLASSIFIER_NAME)
-  if not tf.gfile.Exists(path):
+  stored = _read(os.path.join(folder, CLASSIFIER_NAME))
+  if stored is None:
     raise ValueError("%s has no %s: it is not the output folder of"
                      " run_classifier.py" % (folder, CLASSIFIER_NAME))
-  with tf.gfile.GFile(path, "r") as reader:
-    return json.loads(reader.read())
+  return stored
 
 
 def stored_classifier(output_dir):
   """What is known of an output folder's model; None of a new one."""
   for folder in (output_dir, os.path.join(output_dir,
                                           checkpoint_utils.BEST_FOLDER)):
-    if tf.gfile.Exists(os.path.join(folder, CLASSIFIER_NAME)):
-      return read_classifier(folder)
+    stored = _read(os.path.join(folder, CLASSIFIER_NAME))
+    if stored is not None:
+      return stored
   return None
 
 
